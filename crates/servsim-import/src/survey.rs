@@ -34,7 +34,9 @@ impl Survey {
     pub fn touch(&mut self, task: u32, first: u64, last: u64) {
         let mut page = first >> PAGE_SHIFT;
         loop {
-            let slot = (page ^ u64::from(task) << 5) as usize & (FILTER - 1);
+            // By Fibonacci hashing: pages that are used together often differ in their highest bits only.
+            let key = (page ^ u64::from(task) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let slot = (key >> (64 - FILTER.ilog2())) as usize;
             if self.filter[slot] != (page, task) {
                 self.filter[slot] = (page, task);
                 self.note(page, task);

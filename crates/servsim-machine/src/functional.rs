@@ -387,15 +387,16 @@ impl<W: WordMask> Run<W> {
                 if let Some(pages) = pages {
                     pages.touch(record.task, record.address, record.address + (u64::from(record.size) - 1));
                 }
-                let page = |piece: &Record| match &*pages {
+                let page = |piece: &Record, has_tag: bool| match &*pages {
                     Some(pages) => {
-                        Page { undecided: !pages.is_shared(piece.address >> PAGE_SHIFT), ..false.into() }
+                        let undecided = has_tag && !pages.is_shared(piece.address >> PAGE_SHIFT);
+                        Page { undecided, ..false.into() }
                     }
                     None => page_of(privacy, piece),
                 };
                 for_each_line(record, cpu, *shift, |access, piece| {
                     if shard.has(access.line) {
-                        caches.access(access, || page(piece));
+                        caches.access(access, |has_tag| page(piece, has_tag));
                     }
                 });
                 // The first of several fetches has missed, and the others hit.
@@ -420,7 +421,7 @@ impl<W: WordMask> Run<W> {
                 }
                 caches.system.switches.told = Some(record.flags & USED_EARLIER != 0);
                 for_each_line(record, cpu, *shift, |access, piece| {
-                    caches.access(access, || page_of(privacy, piece));
+                    caches.access(access, |_| page_of(privacy, piece));
                 });
                 caches.system.ages.clear();
             } else if record.address == SWITCH {
@@ -524,6 +525,8 @@ impl Tally {
         &mut self.pairs[place as usize]
     }
 
+    #[cold]
+    #[inline(never)]
     fn switch(&mut self, cpu: CpuId, task: u32) -> u32 {
         let next = self.pairs.len() as u32;
         let place = *self.places.entry((cpu, task)).or_insert(next);

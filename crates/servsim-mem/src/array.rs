@@ -1,10 +1,10 @@
 //! One set-associative cache array. Over 400 lines: frames, and what hits and misses do to them.
 //!
 //! Frequencies on commercial traces: 97-99 % of references hit, three quarters of them fetches,
-//! most to the line used last. So tags lie apart (8 ways fill one host line), and a small table
-//! indexed by the low bits of the line number guesses the frame: it is right for all but a few
-//! per cent of the hits, whichever way holds the line, and what is left is a search whose length
-//! does not depend on the way found. A frame keeps its tag after an invalidation: the
+//! most to the line used last. So a hit asks for two lines of the host: a small table guesses the
+//! frame, which holds its tag beside all that hits change. The guess is right for all but one in
+//! a hundred of the hits, whichever way holds the line; what is left, misses above all, is searched for by
+//! signatures (`array/signatures.rs`), which lie close together. What only transactions ask for lies apart ([`Cold`]). A frame keeps its tag after an invalidation: the
 //! classification needs to know that the block is missing *because* it was invalidated, and the
 //! per-frame word masks then die with the tag, exactly when they stop mattering.
 //!
@@ -17,6 +17,7 @@
 // The loop of hits is one function.
 #![allow(clippy::inline_always)]
 
+mod signatures;
 mod state;
 
 use crate::host;
@@ -25,6 +26,7 @@ use crate::replacement::Replacement;
 use crate::words::WordMask;
 use servsim_core::source::PageHash;
 use servsim_core::LineAddr;
+use signatures::Signatures;
 use std::collections::HashMap;
 
 /// Size, associativity and line size of a cache; the line size is a power of two.
@@ -81,9 +83,7 @@ pub const EMPTY: LineAddr = LineAddr(u64::MAX);
 /// Most guesses of an array: 16 KiB, so that they stay in the host's caches.
 const MOST_GUESSES: usize = 4096;
 /// Guesses per frame, where there are fewer: lines that share one take it from one another.
-const GUESSES_PER_FRAME: usize = 4;
-/// No frame.
-const NOWHERE: usize = usize::MAX;
+const GUESSES_PER_FRAME: usize = 2;
 
 /// An invalidation miss waits to be told true from false.
 pub const PENDING: u8 = 1;
@@ -110,33 +110,56 @@ pub const NO_WRITER: u32 = u32::MAX;
 /// Writers of more than one task.
 pub const MIXED_WRITERS: u32 = u32::MAX - 1;
 
-/// What a frame holds beside its tag.
+/// A frame: what hits and the choice of a victim ask for, together.
 #[derive(Debug, Clone, Copy)]
-#[repr(C)]
+#[repr(C, align(32))]
 pub struct Frame<W> {
+    /// The tag: the number of the line.
+    pub line: LineAddr,
     /// Time of last use; 0 for a frame never used.
     pub stamp: u64,
-    /// Words touched in this lifetime.
+    /// Words touched in this lifetime; apart from `written`, so that the compiler does not join work on the two.
     pub touched: W,
-    /// Words written elsewhere since the last essential or non-invalidation miss.
-    pub new_words: W,
-    /// Words written here that copies elsewhere have not been told of yet.
-    pub written: W,
     /// Task that wrote `written`.
     pub writer: u32,
-    /// Task that wrote `new_words`.
-    pub new_writer: u32,
-    /// Node of the line in the fully associative shadow, if it is its own there: then `stamp` tells the shadow as well when
-    /// the line was used last.
-    pub shadow: u32,
     /// Coherence state.
     pub state: State,
     /// Union of [`PENDING`], [`MISS_KERNEL`], [`REMOVED`], [`OWNER_KERNEL`], [`PRIVATE_COPY`], [`PREFETCHED`], [`UNSHADOWED`],
     /// [`UNDECIDED`].
     pub flags: u8,
     /// The last task to use the copy, plus one; 0 for nobody known. Two bytes, because they fit
-    /// where a frame for the common line of 128 bytes has room to spare.
+    /// where a frame for the common line of 64 bytes has room to spare.
     pub user: u16,
+    /// Words written here that copies elsewhere have not been told of yet.
+    pub written: W,
+}
+
+/// The rest of a frame, which only transactions ask for.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(16))]
+pub(crate) struct Cold<W> {
+    /// Where what is known of the line is ([`crate::copy_index`]), in arrays of a coherent system.
+    pub record: u32,
+    /// Words written elsewhere since the last essential or non-invalidation miss.
+    pub new_words: W,
+    /// Task that wrote `new_words`.
+    pub new_writer: u32,
+    /// Node of the line in the fully associative shadow, if it is its own there: then `stamp` tells the shadow as well when
+    /// the line was used last.
+    pub shadow: u32,
+}
+
+impl<W: WordMask> Cold<W> {
+    /// That of a frame that was never filled.
+    fn new() -> Self {
+        Self { record: 0, new_words: W::default(), new_writer: NO_WRITER, shadow: 0 }
+    }
+
+    /// Nothing was written elsewhere.
+    #[inline]
+    pub fn forget_new_words(&mut self) {
+        (self.new_words, self.new_writer) = (W::default(), NO_WRITER);
+    }
 }
 
 impl<W: WordMask> Frame<W> {
@@ -148,16 +171,14 @@ impl<W: WordMask> Frame<W> {
 
     fn new() -> Self {
         Self {
+            line: EMPTY,
             stamp: 0,
-            touched: W::default(),
-            new_words: W::default(),
-            written: W::default(),
             writer: NO_WRITER,
-            new_writer: NO_WRITER,
-            shadow: 0,
             state: INVALID,
             flags: 0,
             user: 0,
+            touched: W::default(),
+            written: W::default(),
         }
     }
 }
@@ -174,24 +195,25 @@ pub fn join_writers(a: u32, b: u32) -> u32 {
     }
 }
 
-/// A cache array.
+/// A cache array. What a search by other processors asks for comes first, in one line of the host.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Array<W> {
-    /// Line number per frame.
-    pub tags: Vec<LineAddr>,
-    /// The rest of each frame.
+    /// The frames, set by set.
     pub frames: Vec<Frame<W>>,
-    /// Where what is known of each frame's line is ([`crate::copy_index`]), in arrays of a coherent system.
-    pub(crate) records: Vec<u32>,
-    /// Frame that held a line with these low bits last.
+    /// Of no pool.
+    signatures: Signatures,
+    set_index: SetIndex,
+    ways: usize,
+    pool: Option<Box<Pool>>,
+    /// The rest of each frame.
+    pub(crate) cold: Vec<Cold<W>>,
+    /// The frame that held a line with this place of its guess last.
     guesses: Vec<u32>,
     pub(crate) clock: u64,
     /// What a use adds to the clock: 1, or 0 where it stands still ([`Array::stop_clock`]).
     pub(crate) tick: u64,
-    set_index: SetIndex,
-    ways: usize,
     replacement: Replacement,
-    pool: Option<Pool>,
 }
 
 /// Guesses where the lines of so many frames are.
@@ -199,48 +221,50 @@ pub(crate) fn guesses(frames: usize) -> Vec<u32> {
     vec![0; (frames * GUESSES_PER_FRAME).next_power_of_two().min(MOST_GUESSES)]
 }
 
-/// The place of the tag of `line`, if it is where `guesses` say.
-#[inline(always)]
-pub(crate) fn guess(guesses: &[u32], tags: &[LineAddr], line: LineAddr) -> Option<usize> {
-    let guess = guesses[line.0 as usize & (guesses.len() - 1)] as usize;
-    (tags[guess] == line).then_some(guess)
+/// What has the tag of a line.
+pub(crate) trait Tagged {
+    /// The number of the line.
+    fn tag(&self) -> LineAddr;
 }
 
-/// The place of the tag of `line`, which the guess for it will name next time.
-#[inline]
-pub(crate) fn find_guessed(
-    guesses: &mut [u32],
-    tags: &[LineAddr],
-    set_index: SetIndex,
-    ways: usize,
-    line: LineAddr,
-) -> Option<usize> {
-    guess(guesses, tags, line).or_else(|| {
-        let found = search(tags, set_index.of(line) * ways, ways, line)?;
-        remember(guesses, line, found);
-        Some(found)
-    })
+impl Tagged for LineAddr {
+    #[inline(always)]
+    fn tag(&self) -> LineAddr {
+        *self
+    }
+}
+
+impl<W> Tagged for Frame<W> {
+    #[inline(always)]
+    fn tag(&self) -> LineAddr {
+        self.line
+    }
+}
+
+/// The place of the tag of `line`, if it is where `guesses` say.
+#[inline(always)]
+pub(crate) fn guess(guesses: &[u32], tags: &[impl Tagged], line: LineAddr) -> Option<usize> {
+    let guess = guesses[place_of_guess(guesses.len(), line)] as usize;
+    (tags[guess].tag() == line).then_some(guess)
+}
+
+/// Where the guess for `line` is among so many, a power of two. Neighbouring lines, which are used together, have theirs side by
+/// side; so have lines that differ in their highest bits only, as the beginnings of data of several tasks do, but elsewhere.
+#[inline(always)]
+fn place_of_guess(guesses: usize, line: LineAddr) -> usize {
+    let high = (line.0 >> MOST_GUESSES.ilog2()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (line.0 ^ high >> (64 - MOST_GUESSES.ilog2())) as usize & (guesses - 1)
 }
 
 /// The next guess for `line` will be `place`.
 #[inline(always)]
-fn remember(guesses: &mut [u32], line: LineAddr, place: usize) {
-    guesses[line.0 as usize & (guesses.len() - 1)] = place as u32;
-}
-
-/// The place of the tag of `line` among so many ways from `first` on.
-#[inline(always)]
-pub(crate) fn search(tags: &[LineAddr], first: usize, ways: usize, line: LineAddr) -> Option<usize> {
-    // All ways, without a branch that the host would have to guess.
-    let set = tags[first..first + ways].iter().enumerate();
-    let found = set.fold(NOWHERE, |found, (way, &tag)| if tag == line { first + way } else { found });
-    (found != NOWHERE).then_some(found)
+pub(crate) fn remember(guesses: &mut [u32], line: LineAddr, place: usize) {
+    guesses[place_of_guess(guesses.len(), line)] = place as u32;
 }
 
 /// What hits of an array work on, each part by itself: the compiler knows then that no write to one changes where
 /// another lies.
 pub(crate) struct Parts<'a, W> {
-    tags: &'a [LineAddr],
     frames: &'a mut [Frame<W>],
     guesses: &'a [u32],
     ways: usize,
@@ -251,7 +275,7 @@ impl<W: WordMask> Parts<'_, W> {
     /// The frame with the tag of `line`, valid or not, if the guess for it is right. Not for pools.
     #[inline(always)]
     pub fn guess(&self, line: LineAddr) -> Option<usize> {
-        guess(self.guesses, self.tags, line)
+        guess(self.guesses, self.frames, line)
     }
 
     /// What frame `index` holds.
@@ -277,13 +301,20 @@ struct Pool {
     free: Vec<usize>,
 }
 
+impl Pool {
+    #[inline(never)]
+    fn find(&self, line: LineAddr) -> Option<usize> {
+        self.places.get(&line).map(|&index| index as usize)
+    }
+}
+
 impl<W: WordMask> Array<W> {
     /// An empty array.
     pub fn new(geometry: Geometry) -> Self {
         Self {
-            tags: vec![EMPTY; geometry.frames()],
             frames: vec![Frame::new(); geometry.frames()],
-            records: vec![0; geometry.frames()],
+            cold: vec![Cold::new(); geometry.frames()],
+            signatures: Signatures::new(geometry.sets(), geometry.ways as usize),
             guesses: guesses(geometry.frames()),
             clock: 0,
             tick: 1,
@@ -305,7 +336,7 @@ impl<W: WordMask> Array<W> {
         let array = Self::new(Geometry { size: 64, ways: 1, line: 64 });
         Self {
             guesses: vec![0; MOST_GUESSES],
-            pool: Some(Pool { free: vec![0], ..Pool::default() }),
+            pool: Some(Box::new(Pool { free: vec![0], ..Pool::default() })),
             ..array
         }
     }
@@ -319,9 +350,9 @@ impl<W: WordMask> Array<W> {
     #[inline(always)]
     pub(crate) fn parts(&mut self) -> Parts<'_, W> {
         let Self {
-            tags,
             frames,
-            records: _,
+            cold: _,
+            signatures: _,
             guesses,
             clock: _,
             tick,
@@ -331,16 +362,14 @@ impl<W: WordMask> Array<W> {
             pool: _,
         } = self;
         debug_assert_eq!(*tick, 1, "runs of hits do not defer stamps");
-        // As many frames as tags, and a guess: one comparison does for all.
-        let frames = &mut frames[..tags.len()];
         assert!(!guesses.is_empty(), "there is a guess");
-        Parts { tags, frames, guesses, ways: *ways, replacement }
+        Parts { frames, guesses, ways: *ways, replacement }
     }
 
     /// As [`Array::find_and_guess`], out of the way of hits. Not for pools.
     #[inline(never)]
     pub(crate) fn find_for_hits(&mut self, line: LineAddr) -> Option<usize> {
-        find_guessed(&mut self.guesses, &self.tags, self.set_index, self.ways, line)
+        self.find_and_guess(line)
     }
 
     #[inline]
@@ -351,64 +380,62 @@ impl<W: WordMask> Array<W> {
     /// The frame with the tag of `line`, valid or not.
     #[inline]
     pub fn find(&self, line: LineAddr) -> Option<usize> {
-        guess(&self.guesses, &self.tags, line).or_else(|| self.search(line))
-    }
-
-    /// As [`Array::find`], of a cache that is not the one that runs: where its guess lies, the host's caches have lost, and the
-    /// tags of few ways are one place as well.
-    #[inline]
-    pub(crate) fn find_cold(&self, line: LineAddr) -> Option<usize> {
-        if self.ways * size_of::<LineAddr>() <= host::LINE {
-            self.search(line)
-        } else {
-            self.find(line)
-        }
+        guess(&self.guesses, &self.frames, line).or_else(|| self.search(line))
     }
 
     /// As [`Array::find`], and the next guess for this line will be right.
     #[inline]
     pub fn find_and_guess(&mut self, line: LineAddr) -> Option<usize> {
-        guess(&self.guesses, &self.tags, line).or_else(|| {
-            let found = self.search(line)?;
-            remember(&mut self.guesses, line, found);
-            Some(found)
-        })
+        if let Some(found) = guess(&self.guesses, &self.frames, line) {
+            return Some(found);
+        }
+        let found = self.search(line)?;
+        remember(&mut self.guesses, line, found);
+        Some(found)
     }
 
+    /// As [`Array::find`], of a cache that is not the one that runs: where its guess lies, the host's caches have lost, and
+    /// signatures are fewer.
     #[inline]
-    fn search(&self, line: LineAddr) -> Option<usize> {
+    pub(crate) fn search(&self, line: LineAddr) -> Option<usize> {
         if let Some(pool) = &self.pool {
-            return pool.places.get(&line).map(|&index| index as usize);
+            return pool.find(line);
         }
-        search(&self.tags, self.first_way(line), self.ways, line)
+        let set = self.set_index.of(line);
+        let first = set * self.ways;
+        let is_in = |way: usize| self.frames.get(first + way).is_some_and(|frame| frame.line == line);
+        self.signatures.find(set, line, is_in).map(|way| first + way)
     }
 
     /// Gives frame `index` to `line`.
     #[inline]
     pub fn place(&mut self, index: usize, line: LineAddr) {
-        self.tags[index] = line;
+        self.frames[index].line = line;
         remember(&mut self.guesses, line, index);
         if let Some(pool) = &mut self.pool {
             pool.places.insert(line, index as u32);
+        } else {
+            let set = self.set_index.of(line);
+            self.signatures.set(set, index - set * self.ways, line);
         }
     }
 
     /// Forgets the line of frame `index`, as if the frame had never been used.
     pub fn erase(&mut self, index: usize) {
         if let Some(pool) = &mut self.pool {
-            pool.places.remove(&self.tags[index]);
+            pool.places.remove(&self.frames[index].line);
             pool.free.push(index);
         }
-        self.tags[index] = EMPTY;
-        self.frames[index].stamp = 0;
-        self.frames[index].state = INVALID;
+        let frame = &mut self.frames[index];
+        (frame.line, frame.stamp, frame.state) = (EMPTY, 0, INVALID);
     }
 
     /// Bytes of host memory in use, for the bench.
     pub fn bytes(&self) -> usize {
-        self.tags.len() * 8
-            + self.frames.len() * size_of::<Frame<W>>()
-            + (self.records.len() + self.guesses.len()) * 4
+        size_of_val(self.frames.as_slice())
+            + size_of_val(self.cold.as_slice())
+            + self.signatures.bytes()
+            + self.guesses.len() * 4
     }
 
     /// The frame that `line` will take: see `replacement`. A pool has one that is free.
@@ -419,7 +446,8 @@ impl<W: WordMask> Array<W> {
         }
         let set = self.set_index.of(line);
         let first = set * self.ways;
-        let age = |frame: &Frame<W>| u64::from(frame.state != INVALID) << 63 | frame.stamp;
+        // Without a branch: the highest bit of a valid copy is 1.
+        let age = |frame: &Frame<W>| u64::from(frame.state).wrapping_neg() & 1 << 63 | frame.stamp;
         let ages = self.frames[first..first + self.ways].iter().map(age);
         first + self.replacement.victim(set, ages)
     }
@@ -428,10 +456,9 @@ impl<W: WordMask> Array<W> {
     fn free_frame(&mut self) -> usize {
         let free = self.pool.as_mut().and_then(|pool| pool.free.pop());
         free.unwrap_or_else(|| {
-            self.tags.push(EMPTY);
             self.frames.push(Frame::new());
-            self.records.push(0);
-            self.tags.len() - 1
+            self.cold.push(Cold::new());
+            self.frames.len() - 1
         })
     }
 
@@ -478,6 +505,42 @@ impl<W: WordMask> Array<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_found_where_they_were_placed_last() {
+        for ways in [1, 3, 8, 12, 16] {
+            let geometry = Geometry { size: 4 * 64 * u64::from(ways), ways, line: 64 };
+            let (mut array, mut plain) = (Array::<u16>::new(geometry), HashMap::new());
+            let mut random = servsim_core::RandomStream::new(u64::from(ways), "array");
+            for _ in 0..20_000 {
+                let line = LineAddr(random.below(100) << (random.below(2) * 40));
+                let place = plain.get(&line).copied();
+                assert_eq!(array.search(line), place, "{ways} ways, {line:?}");
+                assert_eq!(array.find_and_guess(line), place, "{ways} ways, {line:?}");
+                assert_eq!(array.find(line), place, "{ways} ways, {line:?}");
+                match place {
+                    Some(index) if random.below(8) == 0 => {
+                        array.erase(index);
+                        plain.remove(&line);
+                    }
+                    Some(index) => array.use_frame(index),
+                    None => {
+                        let index = array.victim(line);
+                        plain.remove(&array.frames[index].line);
+                        array.place(index, line);
+                        array.use_frame(index);
+                        plain.insert(line, index);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_hits_ask_for_fits_half_a_line_of_the_host() {
+        assert_eq!(size_of::<Frame<u16>>() * 2, host::LINE);
+        assert_eq!(size_of::<Frame<u32>>() * 2, host::LINE);
+    }
 
     #[test]
     fn a_line_lies_in_the_set_of_its_remainder() {

@@ -279,10 +279,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.system.counters.chunks(self.system.per_processor).map(together).collect()
     }
 
-    /// Performs one line's share of a reference; `page` is asked only
-    /// when the bus is needed.
+    /// Performs one line's share of a reference; `page` is asked only when the bus is needed, once for each transaction, and
+    /// told whether the cache has the tag of the line: otherwise nothing is asked of sharing.
     #[inline]
-    pub fn access(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) {
+    pub fn access(&mut self, access: &Access<W>, mut page: impl FnMut(bool) -> Page) {
         let inner = self.at_coherence(access);
         match self.system.hit_or_find(&inner) {
             Ok(()) => {
@@ -290,9 +290,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             }
             Err(found) => {
                 let listed = self.approach(&inner, found);
-                let page = page();
-                if !self.transact_missed(&inner, (found, listed), page) {
-                    while !self.transact(access, page).0.done {}
+                let first = page(found.is_some());
+                if !self.transact_missed(&inner, (found, listed), first) {
+                    while !self.transact(access, page(true)).0.done {}
                 }
             }
         }

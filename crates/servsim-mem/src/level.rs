@@ -7,13 +7,15 @@
 // The loop of hits is one function.
 #![allow(clippy::inline_always)]
 
-use crate::array::{find_guessed, guess, guesses, search, Array, Geometry, SetIndex, EMPTY};
+use crate::array::{guess, guesses, remember, Array, Geometry, SetIndex, EMPTY};
 use crate::host;
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
 use crate::words::WordMask;
 use servsim_core::LineAddr;
 
+/// No way.
+const NOWHERE: usize = usize::MAX;
 /// Words of 8 bytes in a line of the host's caches.
 const WORDS_OF_HOST_LINE: usize = host::LINE / 8;
 
@@ -137,7 +139,11 @@ impl Level {
 
     #[inline]
     fn find(&self, line: LineAddr) -> Option<usize> {
-        search(&self.lines, self.set_index.of(line) * self.ways, self.ways, line)
+        let first = self.set_index.of(line) * self.ways;
+        // All ways, without a branch that the host would have to guess.
+        let set = self.lines[first..first + self.ways].iter().enumerate();
+        let found = set.fold(NOWHERE, |found, (way, &tag)| if tag == line { first + way } else { found });
+        (found != NOWHERE).then_some(found)
     }
 
     #[inline]
@@ -307,7 +313,9 @@ impl Level {
         pool: &Array<W>,
         line: LineAddr,
     ) -> Option<(usize, usize)> {
-        find_guessed(&mut quick.guesses, &self.lines, self.set_index, self.ways, line)?;
+        if guess(&quick.guesses, &self.lines, line).is_none() {
+            remember(&mut quick.guesses, line, self.find(line)?);
+        }
         self.guess_quickly(quick, pool, line)
     }
 
@@ -321,7 +329,8 @@ impl Level {
     ) -> Option<(usize, usize)> {
         let index = guess(&quick.guesses, &self.lines, line)?;
         let place = quick.places[index] as usize;
-        (self.tags[index].valid() && pool.tags.get(place) == Some(&line)).then_some((index, place))
+        (self.tags[index].valid() && pool.frames.get(place).is_some_and(|frame| frame.line == line))
+            .then_some((index, place))
     }
 
     /// Marks the copy at `index` as written.

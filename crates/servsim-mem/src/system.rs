@@ -326,7 +326,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     fn flush_private<S: Indexed>(&mut self, cache: CacheId, task: u32) {
         for index in 0..self.arrays[cache].frames.len() {
-            let (line, frame) = (self.arrays[cache].tags[index], self.arrays[cache].frames[index]);
+            let frame = self.arrays[cache].frames[index];
+            let line = frame.line;
             let leaves = frame.flags & PRIVATE_COPY != 0 && u32::from(frame.user) == task + 1;
             if frame.state == INVALID || !leaves {
                 continue;
@@ -335,7 +336,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.note_last_use(cache, index);
             self.history.keep(line, Step::Evict(cache.0));
             let eviction = self.eviction(state, cache, line);
-            let place = self.arrays[cache].records[index] as usize;
+            let place = self.arrays[cache].cold[index].record as usize;
             let mut record = self.copies.record::<S>(place);
             record.valid.remove(cache);
             self.flush_written(record.stale, cache, line, index);
@@ -422,14 +423,15 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// Counts the pending miss as true sharing if the access touches a word written elsewhere.
     pub(crate) fn judge_pending(&mut self, access: &Access<W, CacheId>, index: usize) {
-        let frame = &mut self.arrays[access.at].frames[index];
-        if frame.flags & PENDING == 0 || !frame.new_words.meets(access.words) {
+        let array = &mut self.arrays[access.at];
+        let (frame, cold) = (&mut array.frames[index], &mut array.cold[index]);
+        if frame.flags & PENDING == 0 || !cold.new_words.meets(access.words) {
             return;
         }
         let mode = usize::from(frame.flags & MISS_KERNEL != 0);
         let owner = usize::from(frame.flags & OWNER_KERNEL != 0);
         let counters = &mut self.counters[access.at];
-        let by_self = u64::from(frame.new_writer == access.task);
+        let by_self = u64::from(cold.new_writer == access.task);
         counters.count_miss([mode, owner], MissClass::TrueSharing);
         counters.true_by_self[mode][0] += by_self;
         if frame.flags & UNDECIDED != 0 {
@@ -438,8 +440,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             judged.true_by_self[mode][0] += by_self;
         }
         frame.flags &= !(PENDING | MISS_KERNEL | OWNER_KERNEL | UNDECIDED);
-        frame.new_words = W::default();
-        frame.new_writer = NO_WRITER;
+        cold.forget_new_words();
         if O::ACTIVE {
             self.observer.judged(access.at, access.line, MissClass::TrueSharing);
         }
@@ -529,7 +530,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     pub(crate) fn approach(&mut self, access: &Access<W, CacheId>, found: Option<usize>) -> usize {
         let array = &self.arrays[access.at];
         let listed = if let Some(index) = found {
-            array.records[index] as usize
+            array.cold[index].record as usize
         } else {
             array.prefetch(access.line);
             self.switches.prefetch(access.at, access.task, access.line);
@@ -544,7 +545,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn make_room<S: Indexed>(&mut self, access: &Access<W, CacheId>) -> usize {
         let array = &mut self.arrays[access.at];
         let place = array.victim(access.line);
-        S::prefetch(&self.copies, array.records[place] as usize);
+        S::prefetch(&self.copies, array.cold[place].record as usize);
         place
     }
 
@@ -593,10 +594,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn announce<S: CacheSet>(&mut self, stale: S, cache: CacheId, line: LineAddr, words: W, writer: u32) {
         for other in stale.without(cache).iter() {
             let array = &mut self.arrays[other];
-            let index = array.find_cold(line).expect("a stale record has its tag");
-            let frame = &mut array.frames[index];
-            frame.new_words.add(words);
-            frame.new_writer = join_writers(frame.new_writer, writer);
+            let index = array.search(line).expect("a stale record has its tag");
+            let cold = &mut array.cold[index];
+            cold.new_words.add(words);
+            cold.new_writer = join_writers(cold.new_writer, writer);
         }
     }
 
@@ -624,11 +625,11 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             let owner = usize::from(flags & OWNER_KERNEL != 0);
             self.counters[cache].count_miss([mode, owner], MissClass::FalseSharing);
             if flags & UNDECIDED != 0 {
-                let judged = self.undecided.of(cache, self.arrays[cache].tags[index]);
+                let judged = self.undecided.of(cache, self.arrays[cache].frames[index].line);
                 judged.count_miss([mode, owner], MissClass::FalseSharing);
             }
             if O::ACTIVE {
-                self.observer.judged(cache, self.arrays[cache].tags[index], MissClass::FalseSharing);
+                self.observer.judged(cache, self.arrays[cache].frames[index].line, MissClass::FalseSharing);
             }
         }
     }
@@ -665,7 +666,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn any_touched<S: CacheSet>(&self, holders: S, access: &Access<W, CacheId>) -> bool {
         holders.iter().any(|cache| {
             let array = &self.arrays[cache];
-            let index = array.find_cold(access.line).expect("a holder has the line");
+            let index = array.search(access.line).expect("a holder has the line");
             array.frames[index].touched.meets(access.words)
         })
     }
@@ -718,7 +719,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     ) -> Lines {
         let mut lines = Lines::NONE;
         for other in record.valid.without(access.at).iter() {
-            let index = self.arrays[other].find_cold(access.line).expect("a holder has the line");
+            let index = self.arrays[other].search(access.line).expect("a holder has the line");
             self.flush_written(record.stale, other, access.line, index);
             let state = self.arrays[other].frames[index].state;
             let Some(Reaction { raise, supply, memory, next }) = self.cells.reaction(column, state) else {
@@ -823,7 +824,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             }
             let array = &mut self.arrays[access.at];
             array.place(index, access.line);
-            array.records[index] = listed as u32;
+            let cold = &mut array.cold[index];
+            cold.record = listed as u32;
+            cold.forget_new_words();
         }
         self.distinct_lines += usize::from(record.seen.is_empty());
         record.valid.insert(access.at);
@@ -837,8 +840,6 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         frame.writer = NO_WRITER;
         if found.is_none() {
             frame.flags = 0;
-            frame.new_words = W::default();
-            frame.new_writer = NO_WRITER;
         }
         // Only where it is asked for: a frame without flags is hit with fewer questions.
         if page.private && self.table.rules.flush_private {
@@ -873,9 +874,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let class = match invalidation {
             Some(_) if page.private => MissClass::PassiveSharing,
             Some(index) if self.table.rules.judge_at_miss => {
-                let frame = &self.arrays[cache].frames[index];
-                let true_sharing = frame.new_words.meets(access.words);
-                let by_self = u64::from(true_sharing && frame.new_writer == access.task);
+                let cold = &self.arrays[cache].cold[index];
+                let true_sharing = cold.new_words.meets(access.words);
+                let by_self = u64::from(true_sharing && cold.new_writer == access.task);
                 counters.true_by_self[mode][0] += by_self;
                 let class = if true_sharing { MissClass::TrueSharing } else { MissClass::FalseSharing };
                 if page.undecided {
@@ -900,9 +901,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             }
         };
         if let Some(index) = found {
-            let frame = &mut self.arrays[cache].frames[index];
-            frame.new_words = W::default();
-            frame.new_writer = NO_WRITER;
+            self.arrays[cache].cold[index].forget_new_words();
         }
         self.counters[cache].count_miss([mode, owner], class);
         Some(class)
@@ -944,7 +943,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     #[inline(always)]
     fn evict<S: Indexed>(&mut self, access: &Access<W, CacheId>, index: usize) -> Option<(LineAddr, bool)> {
         let cache = access.at;
-        let line = self.arrays[cache].tags[index];
+        let line = self.arrays[cache].frames[index].line;
         if line == EMPTY {
             return None;
         }
@@ -965,7 +964,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     ) -> Option<State> {
         let state = self.arrays[cache].frames[index].state;
         self.note_last_use(cache, index);
-        let listed = self.arrays[cache].records[index] as usize;
+        let listed = self.arrays[cache].cold[index].record as usize;
         let mut record = self.copies.record::<S>(listed);
         record.valid.remove(cache);
         record.stale.remove(cache);

@@ -61,7 +61,7 @@ fn follow_with<W: WordMask, F: ReferenceObserver>(
             }
             let privacy = source.privacy();
             for_each_line(record, cpu, shift, |access, piece| {
-                caches.access(access, || page_of(privacy, piece));
+                caches.access(access, |_| page_of(privacy, piece));
             });
         }
         done += batch.records.len() as u64;

@@ -75,7 +75,7 @@ pub(super) fn run_translated<W: WordMask>(
                 translate(caches, mmu, record, (cpu, shift), (page, offset));
             }
             caches.system.trigger = None;
-            caches.access(access, || page_of(privacy, piece));
+            caches.access(access, |_| page_of(privacy, piece));
             if let Some(prefetcher) = units.prefetchers.get_mut(cpu.0) {
                 prefetch(caches, prefetcher, access, piece, (privacy, offset));
             }
@@ -95,7 +95,7 @@ fn translate<W: WordMask>(
     while let Some(address) = walk.next_address() {
         walk.advance();
         let read = table_access::<W>(cpu, address, record.task, shift);
-        caches.access(&read, || {
+        caches.access(&read, |_| {
             mmu.counters.walk_misses[usize::from(asked.kernel)] += 1;
             TABLE_PAGE
         });

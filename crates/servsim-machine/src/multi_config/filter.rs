@@ -280,7 +280,8 @@ impl<W: WordMask> Filter<W> {
             index
         } else {
             let index = array.victim(line);
-            let (leaving, frame) = (array.tags[index], &mut array.frames[index]);
+            let frame = &mut array.frames[index];
+            let leaving = frame.line;
             tell_all(cache, leaving, frame, told);
             frame.flags = 0;
             if let Some(ages) = &mut self.ages {
@@ -335,8 +336,8 @@ impl<W: WordMask> Filter<W> {
     /// Leaves what is still to be told at the end.
     pub fn finish(&mut self, left: &mut Left<W>) {
         for (cache, array) in self.caches.iter_mut().enumerate() {
-            for (&line, frame) in array.tags.iter().zip(&mut array.frames) {
-                tell_all(CacheId(cache), line, frame, &mut left.uses);
+            for frame in &mut array.frames {
+                tell_all(CacheId(cache), frame.line, frame, &mut left.uses);
             }
         }
         left.name_new();

@@ -516,7 +516,7 @@ fn touch<W: WordMask>(
         if record.task == first.task {
             all_hit = false;
             for_each_line(record, cpu, shift, |access, piece| {
-                caches.access(access, || page_of(privacy, piece));
+                caches.access(access, |_| page_of(privacy, piece));
             });
             work.add(record);
             rest = &rest[1..];

@@ -1,6 +1,6 @@
 //! The state of an array as bytes ([`crate::snapshot`]).
 
-use super::{Array, Frame, Pool, EMPTY, UNSHADOWED};
+use super::{Array, Cold, Frame, Pool, EMPTY, UNSHADOWED};
 use crate::protocol::State;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
 use crate::words::WordMask;
@@ -8,9 +8,9 @@ use servsim_core::LineAddr;
 
 impl<W: WordMask> Frame<W> {
     /// Writes what the future of the copy depends on; `rank` stands for its stamp.
-    fn save(&self, rank: u64, out: &mut Writer) {
-        let Self { stamp: _, touched, new_words, written, writer, new_writer, shadow: _, state, flags, user } =
-            *self;
+    fn save(&self, cold: &Cold<W>, rank: u64, out: &mut Writer) {
+        let Self { line: _, stamp: _, touched, writer, state, flags, user, written } = *self;
+        let Cold { record: _, new_words, new_writer, shadow: _ } = *cold;
         [rank, u64::from(state), u64::from(flags & !UNSHADOWED), u64::from(user)]
             .iter()
             .for_each(|&value| out.put(value));
@@ -19,13 +19,20 @@ impl<W: WordMask> Frame<W> {
         [touched, new_words, written].iter().for_each(|&words| out.words(words));
     }
 
-    fn restore(ways: u64, states: u64, from: &mut Reader<'_>) -> Result<Self, Damaged> {
+    /// That of `line`, and what is to be kept apart.
+    fn restore(
+        line: LineAddr,
+        ways: u64,
+        states: u64,
+        from: &mut Reader<'_>,
+    ) -> Result<(Self, Cold<W>), Damaged> {
         let stamp = from.below(ways + 1)?;
         let (state, flags) = (from.below(states)? as State, from.below(u64::from(UNSHADOWED))? as u8);
         let user = from.below(1 << 16)? as u16;
         let (writer, new_writer) = (from.short()?.wrapping_sub(1), from.short()?.wrapping_sub(1));
         let (touched, new_words, written) = (from.words()?, from.words()?, from.words()?);
-        Ok(Self { stamp, touched, new_words, written, writer, new_writer, state, flags, user, ..Self::new() })
+        let frame = Self { line, stamp, touched, writer, state, flags, user, written };
+        Ok((frame, Cold { new_words, new_writer, ..Cold::new() }))
     }
 }
 
@@ -33,9 +40,9 @@ impl<W: WordMask> Array<W> {
     /// Writes its lines with what is known of each, and in which order they were used.
     pub(crate) fn save(&self, out: &mut Writer) {
         let Self {
-            tags,
             frames,
-            records: _,
+            cold,
+            signatures: _,
             guesses: _,
             clock: _,
             tick: _,
@@ -44,23 +51,23 @@ impl<W: WordMask> Array<W> {
             replacement,
             pool,
         } = self;
-        out.put(tags.len() as u64 - pool.as_ref().map_or(0, |pool| pool.free.len() as u64));
+        out.put(frames.len() as u64 - pool.as_ref().map_or(0, |pool| pool.free.len() as u64));
         if pool.is_some() {
             // Where a line lies in a pool means nothing; nor do stamps, since it chooses no victim.
-            let mut lines: Vec<usize> = (0..tags.len()).filter(|&index| tags[index] != EMPTY).collect();
-            lines.sort_unstable_by_key(|&index| tags[index]);
-            for index in lines {
-                out.put(tags[index].0.wrapping_add(1));
-                frames[index].save(0, out);
+            let mut held: Vec<_> = frames.iter().zip(cold).filter(|(frame, _)| frame.line != EMPTY).collect();
+            held.sort_unstable_by_key(|(frame, _)| frame.line);
+            for (frame, cold) in held {
+                out.put(frame.line.0.wrapping_add(1));
+                frame.save(cold, 0, out);
             }
         } else {
-            for (tags, frames) in tags.chunks(*ways).zip(frames.chunks(*ways)) {
+            for (frames, cold) in frames.chunks(*ways).zip(cold.chunks(*ways)) {
                 let ranks = ranks(frames.iter().map(|frame| frame.stamp));
-                for ((tag, frame), rank) in tags.iter().zip(frames).zip(ranks) {
+                for ((frame, cold), rank) in frames.iter().zip(cold).zip(ranks) {
                     // One more: an empty frame's tag is the largest number, and becomes 0.
-                    out.put(tag.0.wrapping_add(1));
-                    if *tag != EMPTY {
-                        frame.save(rank, out);
+                    out.put(frame.line.0.wrapping_add(1));
+                    if frame.line != EMPTY {
+                        frame.save(cold, rank, out);
                     }
                 }
             }
@@ -75,32 +82,33 @@ impl<W: WordMask> Array<W> {
     pub(crate) fn restore(&mut self, states: usize, from: &mut Reader<'_>) -> Result<(), Damaged> {
         if let Some(pool) = &mut self.pool {
             let lines = from.length()?;
-            self.tags = vec![EMPTY; lines];
             self.frames = vec![Frame::new(); lines];
-            *pool = Pool::default();
+            **pool = Pool::default();
         } else {
-            from.exactly(self.tags.len())?;
+            from.exactly(self.frames.len())?;
         }
-        for index in 0..self.tags.len() {
-            let tag = LineAddr(from.take()?.wrapping_sub(1));
-            self.tags[index] = tag;
+        self.cold = vec![Cold::new(); self.frames.len()];
+        for index in 0..self.frames.len() {
+            let line = LineAddr(from.take()?.wrapping_sub(1));
             self.frames[index] = Frame::new();
-            if tag == EMPTY {
+            if line == EMPTY {
                 continue;
             }
-            self.frames[index] = Frame::restore(self.ways as u64, states as u64, from)?;
+            (self.frames[index], self.cold[index]) =
+                Frame::restore(line, self.ways as u64, states as u64, from)?;
             if let Some(pool) = &mut self.pool {
-                if pool.places.insert(tag, index as u32).is_some() {
+                if pool.places.insert(line, index as u32).is_some() {
                     return Err(Damaged("a line in it occurs twice"));
                 }
+            } else {
+                self.signatures.set(index / self.ways, index % self.ways, line);
             }
         }
-        if self.tags.is_empty() {
+        if self.frames.is_empty() {
             // A guess needs a frame to look at.
-            let pool = Some(Pool { free: vec![0], ..Pool::default() });
-            (self.tags, self.frames, self.pool) = (vec![EMPTY], vec![Frame::new()], pool);
+            let pool = Some(Box::new(Pool { free: vec![0], ..Pool::default() }));
+            (self.frames, self.cold, self.pool) = (vec![Frame::new()], vec![Cold::new()], pool);
         }
-        self.records = vec![0; self.tags.len()];
         self.guesses.fill(0);
         self.clock = self.ways as u64;
         self.replacement.restore(from)

@@ -64,10 +64,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// Calls `with` for every copy: its processor, its line, and whether it is dirty.
     pub fn for_each_copy(&self, mut with: impl FnMut(CpuId, LineAddr, bool)) {
         let system = &self.system;
-        for (cache, Array { tags, frames, .. }) in system.arrays.iter().enumerate() {
-            for (&line, frame) in tags.iter().zip(frames).filter(|(_, frame)| frame.state != INVALID) {
+        for (cache, Array { frames, .. }) in system.arrays.iter().enumerate() {
+            for frame in frames.iter().filter(|frame| frame.state != INVALID) {
                 let dirty = system.table.rows[usize::from(frame.state)].info.dirty;
-                with(CpuId(cache / system.per_processor), line, dirty);
+                with(CpuId(cache / system.per_processor), frame.line, dirty);
             }
         }
     }
@@ -124,11 +124,12 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// Enters the lines of a cache in the index of copies.
     fn find_lines<S: Indexed>(&mut self, cache: CacheId) -> Result<(), Damaged> {
-        let Array { tags, frames, records, .. } = &mut self.arrays[cache];
-        let frames = tags.iter().zip(frames).zip(records).filter(|((&line, _), _)| line != EMPTY);
-        for ((&line, frame), place_of_record) in frames {
-            let place =
-                self.copies.find(line).ok_or(Damaged("a cache in it holds a line that nobody touched"))?;
+        let Array { frames, cold, .. } = &mut self.arrays[cache];
+        for (frame, cold) in frames.iter().zip(cold).filter(|(frame, _)| frame.line != EMPTY) {
+            let place = self
+                .copies
+                .find(frame.line)
+                .ok_or(Damaged("a cache in it holds a line that nobody touched"))?;
             let mut record = self.copies.record::<S>(place);
             if record.seen.is_empty() {
                 return Err(Damaged("a cache in it holds a line that nobody touched"));
@@ -136,7 +137,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             let held = if frame.state == INVALID { &mut record.stale } else { &mut record.valid };
             held.insert(cache);
             self.copies.set_record(place, &record);
-            *place_of_record = place as u32;
+            cold.record = place as u32;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! was used last.
 
 use super::{Access, CoherentSystem};
-use crate::array::{Array, UNSHADOWED};
+use crate::array::{Array, Frame, UNSHADOWED};
 use crate::observer::Observer;
 use crate::protocol::INVALID;
 use crate::snapshot::{Damaged, Reader, Writer};
@@ -11,8 +11,8 @@ use servsim_core::{CacheId, LineAddr};
 
 /// When the frame of a cache that has this node used its line last; 0 without one.
 fn last_use<W: WordMask>(array: &Array<W>, line: LineAddr, node: u32) -> u64 {
-    let frame = array.find(line).map(|index| &array.frames[index]);
-    frame.filter(|frame| frame.shadow == node).map_or(0, |frame| frame.stamp)
+    let index = array.find(line).filter(|&index| array.cold[index].shadow == node);
+    index.map_or(0, |index| array.frames[index].stamp)
 }
 
 impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
@@ -20,8 +20,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     #[inline]
     pub(super) fn follow_use(&mut self, access: &Access<W, CacheId>, index: usize) {
         let Some(shadow) = self.shadows.get(access.at.0) else { return };
-        let frame = &self.arrays[access.at].frames[index];
-        if !shadow.is_at(access.line, frame.shadow) || frame.flags & UNSHADOWED != 0 {
+        let array = &self.arrays[access.at];
+        if !shadow.is_at(access.line, array.cold[index].shadow) || array.frames[index].flags & UNSHADOWED != 0
+        {
             self.enter_in_shadow(access.at, index);
         }
     }
@@ -29,7 +30,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Has the shadow hold the line of frame `index`, whose stamp tells when it was used.
     fn enter_in_shadow(&mut self, cache: CacheId, index: usize) {
         let (array, shadow) = (&mut self.arrays[cache], &mut self.shadows[cache]);
-        let (line, stamp) = (array.tags[index], array.frames[index].stamp);
+        let Frame { line, stamp, .. } = array.frames[index];
         let node = shadow.find(line).unwrap_or_else(|| {
             let (node, left) = shadow.insert(line, stamp, |line, node| last_use(array, line, node));
             if let Some(place) = left.and_then(|left| array.find(left)) {
@@ -38,17 +39,16 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             }
             node
         });
-        let frame = &mut array.frames[index];
-        frame.shadow = node;
-        frame.flags &= !UNSHADOWED;
+        array.cold[index].shadow = node;
+        array.frames[index].flags &= !UNSHADOWED;
     }
 
     /// The stamp of frame `index` will not tell any more when its line was used last.
     #[inline]
     pub(super) fn note_last_use(&mut self, cache: CacheId, index: usize) {
         if let Some(shadow) = self.shadows.get_mut(cache.0) {
-            let frame = &self.arrays[cache].frames[index];
-            shadow.note_use(self.arrays[cache].tags[index], frame.shadow, frame.stamp);
+            let Array { frames, cold, .. } = &self.arrays[cache];
+            shadow.note_use(frames[index].line, cold[index].shadow, frames[index].stamp);
         }
     }
 
@@ -67,9 +67,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         for (shadow, array) in self.shadows.iter_mut().zip(&mut self.arrays) {
             // The stamps of frames are ranks within a set, all of them before this clock.
             array.clock = shadow.restore(array.clock, from)?;
-            for (&line, frame) in array.tags.iter().zip(&mut array.frames) {
-                match shadow.find(line) {
-                    Some(node) => frame.shadow = node,
+            for (frame, cold) in array.frames.iter_mut().zip(&mut array.cold) {
+                match shadow.find(frame.line) {
+                    Some(node) => cold.shadow = node,
                     None if frame.state != INVALID => frame.flags |= UNSHADOWED,
                     None => {}
                 }

@@ -5,7 +5,7 @@
 //! and what was known of an earlier, invalidated copy is forgotten.
 
 use super::{Access, CoherentSystem, Outcome, Page};
-use crate::array::{NO_WRITER, PREFETCHED};
+use crate::array::PREFETCHED;
 use crate::copy_index::{with_cache_set, Indexed};
 use crate::observer::Observer;
 use crate::prefetch::Trigger;
@@ -51,16 +51,16 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.counters[access.at].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
         if let Some(index) = found {
             self.note_last_use(access.at, index);
-            let frame = &mut self.arrays[access.at].frames[index];
-            frame.flags = 0;
-            frame.new_words = W::default();
-            frame.new_writer = NO_WRITER;
+            let array = &mut self.arrays[access.at];
+            array.frames[index].flags = 0;
+            array.cold[index].forget_new_words();
         }
         self.take_frame(access, (&mut record, listed), (found, place), page, &mut outcome);
         self.copies.set_record(listed, &record);
-        let frame = &mut self.arrays[access.at].frames[place];
+        let array = &mut self.arrays[access.at];
+        array.cold[place].shadow = NOWHERE;
+        let frame = &mut array.frames[place];
         frame.flags |= PREFETCHED;
-        frame.shadow = NOWHERE;
         frame.state = next;
         frame.user = 0;
         self.tell(access, access.at, access.line, INVALID, access.event(Some(op)), next);

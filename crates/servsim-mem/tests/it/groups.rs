@@ -91,7 +91,7 @@ fn both(case: &Case, name: &str, protocol: Protocol, r: &mut RandomStream) -> [B
         oracle.reference(cpu, &record, true, &|_| Facts { private: false, kernel: false });
         let (at, line, write, slot) = (CpuId(cpu), LineAddr(line), op == Op::Store, op as usize);
         let access = Access { at, line, words: 1, write, kernel: false, task: 0, slot };
-        caches.access(&access, || Page::from(false));
+        caches.access(&access, |_| Page::from(false));
     }
     caches.system.finish();
     let mut counted = BTreeMap::new();

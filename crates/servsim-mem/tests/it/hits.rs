@@ -59,7 +59,7 @@ fn perform(caches: &mut Hierarchy<u16>, cpu: CpuId, record: &Record, Form { shif
                 task: record.task,
                 slot: record.op as usize,
             };
-            caches.access(&access, || Page::from(line < 40));
+            caches.access(&access, |_| Page::from(line < 40));
         }
     }
 }

@@ -29,7 +29,7 @@ fn of_inclusion(ways: u32, options: &Options, write_around: bool, inclusion: Inc
 fn access(caches: &mut Hierarchy<u16>, cpu: usize, line: u64, write: bool) {
     let access =
         Access { at: CpuId(cpu), line: LineAddr(line), words: 1, write, kernel: false, task: 0, slot: 1 };
-    caches.access(&access, || Page::from(false));
+    caches.access(&access, |_| Page::from(false));
 }
 
 fn load(caches: &mut Hierarchy<u16>, cpu: usize, line: u64) {

@@ -55,7 +55,7 @@ fn go(caches: &mut Hierarchy<u16>, random: &mut RandomStream, steps: usize) {
             slot: random.below(3) as usize,
         };
         let access = Access { write: access.write && access.slot != 0, ..access };
-        caches.access(&access, || Page::from(line < 40));
+        caches.access(&access, |_| Page::from(line < 40));
     }
 }
 
