@@ -17,15 +17,15 @@
 // The loop of hits is one function.
 #![allow(clippy::inline_always)]
 
+mod pool;
 mod state;
 
 use crate::host;
 use crate::protocol::{State, INVALID};
 use crate::replacement::Replacement;
 use crate::words::WordMask;
-use servsim_core::source::PageHash;
+use pool::Pool;
 use servsim_core::LineAddr;
-use std::collections::HashMap;
 
 /// Size, associativity and line size of a cache; the line size is a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -270,13 +270,6 @@ impl<W: WordMask> Parts<'_, W> {
     }
 }
 
-/// Where a pool holds which line.
-#[derive(Debug, Default)]
-struct Pool {
-    places: HashMap<LineAddr, u32, PageHash>,
-    free: Vec<usize>,
-}
-
 impl<W: WordMask> Array<W> {
     /// An empty array.
     pub fn new(geometry: Geometry) -> Self {
@@ -303,11 +296,7 @@ impl<W: WordMask> Array<W> {
     /// An empty pool.
     pub fn pool() -> Self {
         let array = Self::new(Geometry { size: 64, ways: 1, line: 64 });
-        Self {
-            guesses: vec![0; MOST_GUESSES],
-            pool: Some(Pool { free: vec![0], ..Pool::default() }),
-            ..array
-        }
+        Self { guesses: vec![0; MOST_GUESSES], pool: Some(Pool::new(vec![0])), ..array }
     }
 
     /// Whether its replacement goes by the stamps of frames alone.
@@ -378,9 +367,17 @@ impl<W: WordMask> Array<W> {
     #[inline]
     fn search(&self, line: LineAddr) -> Option<usize> {
         if let Some(pool) = &self.pool {
-            return pool.places.get(&line).map(|&index| index as usize);
+            return pool.find(line);
         }
         search(&self.tags, self.first_way(line), self.ways, line)
+    }
+
+    /// Brings nearer what tells a pool where `line` is.
+    #[inline]
+    pub(crate) fn prefetch_place(&self, line: LineAddr) {
+        if let Some(pool) = &self.pool {
+            pool.prefetch(line);
+        }
     }
 
     /// Gives frame `index` to `line`.
@@ -389,15 +386,14 @@ impl<W: WordMask> Array<W> {
         self.tags[index] = line;
         remember(&mut self.guesses, line, index);
         if let Some(pool) = &mut self.pool {
-            pool.places.insert(line, index as u32);
+            pool.insert(line, index);
         }
     }
 
     /// Forgets the line of frame `index`, as if the frame had never been used.
     pub fn erase(&mut self, index: usize) {
         if let Some(pool) = &mut self.pool {
-            pool.places.remove(&self.tags[index]);
-            pool.free.push(index);
+            pool.remove(self.tags[index], index);
         }
         self.tags[index] = EMPTY;
         self.frames[index].stamp = 0;

@@ -358,25 +358,27 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
                 }
             }
         }
-        let inside = (0..=own).filter(|&other| other != index).find(|&other| levels[other].holds(line));
         let next = own + 1;
         let outward = match self.inclusion.get(next) {
+            Some(Inclusion::Exclusive) if !levels[..=own].iter().any(|level| level.holds(line)) => true,
             // The outermost level, or one that keeps nothing that is still held inside: the copy
             // inside takes over the duty to write back.
-            None | Some(Inclusion::Exclusive) if inside.is_some() => {
-                if let (Some(inside), true) = (inside, dirty) {
-                    levels[inside].write(line);
+            None | Some(Inclusion::Exclusive) => {
+                if dirty {
+                    if let Some(inside) = levels[..=own].iter_mut().find(|level| level.holds(line)) {
+                        inside.write(line);
+                    }
                 }
                 false
             }
-            None => false,
-            Some(Inclusion::Exclusive) => true,
-            Some(_) if levels[next].holds(line) => {
-                if dirty {
-                    levels[next].write(line);
-                    levels[index].counters.write_backs += 1;
-                }
-                false
+            // It has what levels further in have.
+            Some(Inclusion::Inclusive) if !dirty => {
+                debug_assert!(levels[next].holds(line), "an inclusive level has the line");
+                return;
+            }
+            Some(_) if dirty && levels[next].write(line) => {
+                levels[index].counters.write_backs += 1;
+                return;
             }
             Some(_) => dirty,
         };

@@ -330,11 +330,32 @@ impl Level {
         self.tags[index].0 |= Tag::DIRTY;
     }
 
-    /// The copy of `line`, if there is one, lies at `place` of its processor's pool.
-    pub(crate) fn note_place(&self, quick: &mut Quick, line: LineAddr, place: usize) {
-        if let Some(index) = self.find(line) {
+    /// An access to `line` was performed here, if there is a copy, which lies at `place` of its processor's pool; and left it
+    /// dirty if `written`.
+    #[inline]
+    pub(crate) fn note_access(
+        &mut self,
+        quick: Option<&mut Quick>,
+        line: LineAddr,
+        place: usize,
+        written: bool,
+    ) {
+        let Some(index) = self.find(line) else { return };
+        if let Some(quick) = quick {
             quick.places[index] = place as u32;
         }
+        if written && self.tags[index].valid() {
+            self.write_at(index);
+        }
+    }
+
+    /// The line that makes room for `line` next, if its copy is dirty and the policy goes by the last use.
+    #[inline]
+    pub(crate) fn dirty_victim(&self, line: LineAddr) -> Option<LineAddr> {
+        let first = self.set_index.of(line) * self.ways;
+        let oldest =
+            self.tags[first..first + self.ways].iter().zip(&self.lines[first..]).min_by_key(|(tag, _)| tag.0);
+        oldest.filter(|(tag, _)| tag.dirty()).map(|(_, line)| *line)
     }
 
     /// Host memory in use, in bytes.

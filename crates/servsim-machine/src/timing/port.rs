@@ -199,6 +199,7 @@ impl<W: WordMask> MemoryPort<W> {
 
     /// Asks for the transaction that `access` needs.
     pub fn post(&mut self, cpu: CpuId, origin: Origin, access: &Access<W>, ready: u64) {
+        self.caches.foresee(access);
         let fetches = self.caches.needed(access).is_some_and(BusOp::is_fetch);
         let class = if fetches { Class::Fetch } else { Class::Coherence };
         self.interconnect.post(BusRequest { cpu, ready, line: access.line, class, origin });

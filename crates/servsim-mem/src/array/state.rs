@@ -77,7 +77,7 @@ impl<W: WordMask> Array<W> {
             let lines = from.length()?;
             self.tags = vec![EMPTY; lines];
             self.frames = vec![Frame::new(); lines];
-            *pool = Pool::default();
+            *pool = Pool::new(Vec::new());
         } else {
             from.exactly(self.tags.len())?;
         }
@@ -90,14 +90,15 @@ impl<W: WordMask> Array<W> {
             }
             self.frames[index] = Frame::restore(self.ways as u64, states as u64, from)?;
             if let Some(pool) = &mut self.pool {
-                if pool.places.insert(tag, index as u32).is_some() {
+                if pool.find(tag).is_some() {
                     return Err(Damaged("a line in it occurs twice"));
                 }
+                pool.insert(tag, index);
             }
         }
         if self.tags.is_empty() {
             // A guess needs a frame to look at.
-            let pool = Some(Pool { free: vec![0], ..Pool::default() });
+            let pool = Some(Pool::new(vec![0]));
             (self.tags, self.frames, self.pool) = (vec![EMPTY], vec![Frame::new()], pool);
         }
         self.records = vec![0; self.tags.len()];
