@@ -194,21 +194,26 @@ pub struct Array<W> {
     pool: Option<Pool>,
 }
 
+/// How many guesses there are where the lines of so many frames are: a power of two.
+pub(crate) fn most_guesses(frames: usize) -> usize {
+    (frames * GUESSES_PER_FRAME).next_power_of_two().min(MOST_GUESSES)
+}
+
 /// Guesses where the lines of so many frames are.
-pub(crate) fn guesses(frames: usize) -> Vec<u32> {
-    vec![0; (frames * GUESSES_PER_FRAME).next_power_of_two().min(MOST_GUESSES)]
+fn guesses(frames: usize) -> Vec<u32> {
+    vec![0; most_guesses(frames)]
 }
 
 /// The place of the tag of `line`, if it is where `guesses` say.
 #[inline(always)]
-pub(crate) fn guess(guesses: &[u32], tags: &[LineAddr], line: LineAddr) -> Option<usize> {
+fn guess(guesses: &[u32], tags: &[LineAddr], line: LineAddr) -> Option<usize> {
     let guess = guesses[line.0 as usize & (guesses.len() - 1)] as usize;
     (tags[guess] == line).then_some(guess)
 }
 
 /// The place of the tag of `line`, which the guess for it will name next time.
 #[inline]
-pub(crate) fn find_guessed(
+fn find_guessed(
     guesses: &mut [u32],
     tags: &[LineAddr],
     set_index: SetIndex,

@@ -7,7 +7,7 @@
 // The loop of hits is one function.
 #![allow(clippy::inline_always)]
 
-use crate::array::{find_guessed, guess, guesses, search, Array, Geometry, SetIndex, EMPTY};
+use crate::array::{most_guesses, search, Array, Geometry, SetIndex, EMPTY};
 use crate::host;
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
@@ -76,24 +76,45 @@ impl Tag {
     }
 }
 
-/// Where hits of a first level inside a private one lie: the way that has a line, and the place in the pool of its
-/// processor. Both are looked at before they are believed, so that nothing has to be kept true.
-#[derive(Debug)]
-pub(crate) struct Quick {
-    guesses: Vec<u32>,
-    /// By way.
-    places: Vec<u32>,
+/// Where the copy of a line lies that hits of a first level inside a private one found: its way, and the place in the pool of
+/// its processor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    line: LineAddr,
+    way: u32,
+    place: u32,
 }
 
-impl Quick {
-    /// Nothing known yet.
-    pub fn new(geometry: Geometry) -> Self {
-        Self { guesses: guesses(geometry.frames()), places: vec![0; geometry.frames()] }
+impl Known {
+    const NOTHING: Self = Self { line: EMPTY, way: 0, place: 0 };
+}
+
+/// No place in a pool.
+const NO_PLACE: u32 = u32::MAX;
+
+/// What hits of a first level work on, each part by itself, as those of [`Array::parts`].
+pub(crate) struct Parts<'a> {
+    known: &'a [Known],
+    tags: &'a mut [Tag],
+    ways: usize,
+    replacement: &'a mut Replacement,
+}
+
+impl Parts<'_> {
+    /// The places of the copy of `line` here and in the pool, if nothing has to be searched for.
+    #[inline(always)]
+    pub fn guess(&self, line: LineAddr) -> Option<(usize, usize)> {
+        let known = &self.known[line.0 as usize & (self.known.len() - 1)];
+        (known.line == line).then_some((known.way as usize, known.place as usize))
     }
 
-    /// Host memory in use, in bytes.
-    pub fn host_bytes(&self) -> usize {
-        (self.guesses.len() + self.places.len()) * 4
+    /// Marks the copy at `index` as used at `stamp`, and as written if `write`.
+    #[inline(always)]
+    pub fn use_way(&mut self, index: usize, stamp: u64, write: bool) {
+        let tag = &mut self.tags[index];
+        tag.set_stamp(stamp);
+        tag.0 |= u64::from(write);
+        self.replacement.hit_at(index, self.ways);
     }
 }
 
@@ -117,6 +138,10 @@ pub struct Level {
     ways: usize,
     set_index: SetIndex,
     replacement: Replacement,
+    /// Of a first level inside a private one: by the low bits of lines, where valid copies lie,
+    known: Vec<Known>,
+    /// and by way, where the pool has the line of a valid copy, as far as somebody told.
+    places: Vec<u32>,
     /// What it counted.
     pub counters: LevelCounters,
 }
@@ -131,7 +156,52 @@ impl Level {
             ways: geometry.ways as usize,
             set_index: SetIndex::new(geometry.sets()),
             replacement,
+            known: Vec::new(),
+            places: Vec::new(),
             counters: LevelCounters::default(),
+        }
+    }
+
+    /// The same as a first level, whose hits are to be found quickly.
+    #[must_use]
+    pub fn first(geometry: Geometry, replacement: Replacement) -> Self {
+        let known = vec![Known::NOTHING; most_guesses(geometry.frames())];
+        let places = vec![NO_PLACE; geometry.frames()];
+        Self { known, places, ..Self::new(geometry, replacement) }
+    }
+
+    /// When the last use was.
+    #[inline]
+    pub(crate) fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// All uses so far were made until `clock`.
+    #[inline]
+    pub(crate) fn set_clock(&mut self, clock: u64) {
+        self.clock = clock;
+    }
+
+    /// The parts that hits work on.
+    #[inline(always)]
+    pub(crate) fn parts(&mut self) -> Parts<'_> {
+        assert!(!self.known.is_empty(), "a first level");
+        Parts {
+            known: &self.known,
+            tags: &mut self.tags,
+            ways: self.ways,
+            replacement: &mut self.replacement,
+        }
+    }
+
+    /// Where `line` lies is not known any more.
+    #[inline]
+    fn forget(&mut self, line: LineAddr) {
+        let last = self.known.len().wrapping_sub(1);
+        if let Some(known) = self.known.get_mut(line.0 as usize & last) {
+            if known.line == line {
+                *known = Known::NOTHING;
+            }
         }
     }
 
@@ -215,6 +285,7 @@ impl Level {
         let index = first + self.replacement.victim(set, ages);
         let (left, tag) = (self.lines[index], self.tags[index]);
         self.counters.evictions += u64::from(tag.valid());
+        self.forget(left);
         self.fill(index, line, dirty);
         (left != EMPTY).then_some(Displaced { line: left, valid: tag.valid(), dirty: tag.dirty() })
     }
@@ -224,6 +295,10 @@ impl Level {
     fn fill(&mut self, index: usize, line: LineAddr, dirty: bool) {
         self.lines[index] = line;
         self.tags[index] = Tag(Tag::VALID | u64::from(dirty));
+        if let Some(place) = self.places.get_mut(index) {
+            *place = NO_PLACE;
+            self.forget(line);
+        }
         self.stamp(index);
         self.replacement.fill_at(index, self.ways);
     }
@@ -254,6 +329,7 @@ impl Level {
     pub fn invalidate(&mut self, line: LineAddr) {
         if let Some(index) = self.find(line) {
             self.tags[index].0 &= !(Tag::VALID | Tag::DIRTY);
+            self.forget(line);
         }
     }
 
@@ -262,12 +338,14 @@ impl Level {
         let index = self.find(line)?;
         let tag = std::mem::take(&mut self.tags[index]);
         self.lines[index] = EMPTY;
+        self.forget(line);
         tag.valid().then_some(tag.dirty())
     }
 
     /// Writes which lines it holds, and in which order they were used.
     pub fn save(&self, out: &mut Writer) {
-        let Self { lines, tags, clock: _, ways, set_index: _, replacement, counters: _ } = self;
+        let Self { lines, tags, clock: _, ways, set_index: _, replacement, known: _, places: _, counters: _ } =
+            self;
         out.put(lines.len() as u64);
         for (lines, tags) in lines.chunks(*ways).zip(tags.chunks(*ways)) {
             let ranks = ranks(tags.iter().map(|tag| tag.stamp()));
@@ -296,32 +374,30 @@ impl Level {
             }
         }
         self.clock = self.ways as u64;
+        self.known.fill(Known::NOTHING);
+        self.places.fill(NO_PLACE);
         self.replacement.restore(from)
     }
 
-    /// The places of the copy of `line` here and in `pool`, if this level has a valid one and `quick` knows where.
+    /// The places of the copy of `line` here and in `pool`, if this level has a valid one and knows; it will be guessed then.
     #[inline(never)]
     pub(crate) fn find_quickly<W: WordMask>(
-        &self,
-        quick: &mut Quick,
+        &mut self,
         pool: &Array<W>,
         line: LineAddr,
     ) -> Option<(usize, usize)> {
-        find_guessed(&mut quick.guesses, &self.lines, self.set_index, self.ways, line)?;
-        self.guess_quickly(quick, pool, line)
-    }
-
-    /// The same, if nothing has to be searched for.
-    #[inline(always)]
-    pub(crate) fn guess_quickly<W: WordMask>(
-        &self,
-        quick: &Quick,
-        pool: &Array<W>,
-        line: LineAddr,
-    ) -> Option<(usize, usize)> {
-        let index = guess(&quick.guesses, &self.lines, line)?;
-        let place = quick.places[index] as usize;
-        (self.tags[index].valid() && pool.tags.get(place) == Some(&line)).then_some((index, place))
+        if let Some(found) = self.parts().guess(line) {
+            return Some(found);
+        }
+        let way = self.find_valid(line)?;
+        let place = self.places[way];
+        if place == NO_PLACE {
+            return None;
+        }
+        debug_assert_eq!(pool.tags.get(place as usize), Some(&line), "a pool moves no line that a level has");
+        let last = self.known.len() - 1;
+        self.known[line.0 as usize & last] = Known { line, way: way as u32, place };
+        Some((way, place as usize))
     }
 
     /// Marks the copy at `index` as written.
@@ -333,18 +409,12 @@ impl Level {
     /// An access to `line` was performed here, if there is a copy, which lies at `place` of its processor's pool; and left it
     /// dirty if `written`.
     #[inline]
-    pub(crate) fn note_access(
-        &mut self,
-        quick: Option<&mut Quick>,
-        line: LineAddr,
-        place: usize,
-        written: bool,
-    ) {
-        let Some(index) = self.find(line) else { return };
-        if let Some(quick) = quick {
-            quick.places[index] = place as u32;
+    pub(crate) fn note_access(&mut self, line: LineAddr, place: usize, written: bool) {
+        let Some(index) = self.find_valid(line) else { return };
+        if let Some(known) = self.places.get_mut(index) {
+            *known = place as u32;
         }
-        if written && self.tags[index].valid() {
+        if written {
             self.write_at(index);
         }
     }
@@ -360,6 +430,9 @@ impl Level {
 
     /// Host memory in use, in bytes.
     pub fn host_bytes(&self) -> usize {
-        self.lines.len() * 8 + self.tags.len() * size_of::<Tag>()
+        self.lines.len() * 8
+            + self.tags.len() * size_of::<Tag>()
+            + self.known.len() * size_of::<Known>()
+            + self.places.len() * 4
     }
 }

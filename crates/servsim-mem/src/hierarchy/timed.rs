@@ -5,7 +5,7 @@
 //! at the bus first does not touch the processor's own levels, except that an inclusive shared level
 //! may take other lines from them.
 
-use super::{Domain, Hierarchy};
+use super::Hierarchy;
 use crate::interconnect::Supplier;
 use crate::observer::Observer;
 use crate::protocol::BusOp;
@@ -53,10 +53,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     #[inline]
     fn try_first_level(&mut self, access: &Access<W, CacheId>) -> Option<bool> {
         let which = self.half(access.slot);
-        let Domain { levels, quick } = &mut self.domains[access.at];
-        let level = &mut levels[which];
-        let (index, place) =
-            level.find_quickly(&mut quick[which], &self.system.arrays[access.at], access.line)?;
+        let level = &mut self.domains[access.at].levels[which];
+        let (index, place) = level.find_quickly(&self.system.arrays[access.at], access.line)?;
         if !self.system.hit_at(access, place) {
             return Some(false);
         }
@@ -99,11 +97,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if found != Some(into) {
             self.bring_in(access, into, found);
         }
-        let Domain { levels, quick } = &mut self.domains[cache];
         if let Some(place) = self.system.arrays[cache].find(line) {
             // A word that was written through leaves nothing to write back.
             let written = access.write && self.system.is_dirty_at(cache, place);
-            levels[into].note_access(quick.get_mut(into), line, place, written);
+            self.domains[cache].levels[into].note_access(line, place, written);
         }
         match found {
             Some(index) if index == which => 0,
