@@ -385,6 +385,14 @@ impl<W: WordMask> Array<W> {
         }
     }
 
+    /// The same for the frame of `line` in a pool, which the host waits for what tells the place of.
+    #[inline]
+    pub(crate) fn prefetch_copy(&self, line: LineAddr) {
+        if let Some(index) = self.pool.as_ref().and_then(|pool| pool.find(line)) {
+            host::prefetch(&self.frames, index);
+        }
+    }
+
     /// Gives frame `index` to `line`.
     #[inline]
     pub fn place(&mut self, index: usize, line: LineAddr) {

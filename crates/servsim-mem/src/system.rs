@@ -409,11 +409,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.written.add(access.words);
             frame.writer = join_writers(frame.writer, access.task);
         }
-        if frame.flags & (PENDING | PREFETCHED) != 0 {
-            self.judge_pending(access, index);
-            self.first_use(access, index);
+        // The shadow has the line of a valid copy without flags, whose stamp it will ask for.
+        if frame.flags != 0 {
+            if frame.flags & (PENDING | PREFETCHED) != 0 {
+                self.judge_pending(access, index);
+                self.first_use(access, index);
+            }
+            self.follow_use(access, index);
         }
-        self.follow_use(access, index);
         if u32::from(self.arrays[access.at].frames[index].user) != access.task + 1 {
             self.note_user(access, index);
         }
@@ -742,9 +745,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     ) -> Lines {
         let mut lines = Lines::NONE;
         let others = record.valid.without(access.at);
-        for other in others.iter() {
-            self.arrays[other].prefetch_place(access.line);
-        }
+        // Where others have private levels of their own, each look-up is two steps to places that the host's caches have lost.
+        others.iter().for_each(|other| self.arrays[other].prefetch_place(access.line));
+        others.iter().for_each(|other| self.arrays[other].prefetch_copy(access.line));
         for other in others.iter() {
             let index = self.arrays[other].find_cold(access.line).expect("a holder has the line");
             self.flush_written(record.stale, other, access.line, index);

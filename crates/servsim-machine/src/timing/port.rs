@@ -19,6 +19,9 @@ use servsim_mem::{
 };
 use std::ops::Range;
 
+/// As many references as it does not pay to begin a long run for.
+const FEW: u64 = 24;
+
 /// Caches, interconnect and memory of a run.
 pub struct MemoryPort<W> {
     pub(super) caches: Hierarchy<W>,
@@ -139,7 +142,15 @@ impl<W: WordMask> MemoryPort<W> {
     /// what [`MemoryPort::try_hit`] leaves.
     #[inline]
     pub fn run_hits(&mut self, cpu: CpuId, records: &[Record], most: u64, counts: &mut RunCounts) -> usize {
-        self.caches.run_joined_hits(cpu, self.shift, records, most, counts)
+        let (few, made) = if most <= FEW {
+            self.caches.run_few_hits(cpu, self.shift, (records, most), counts)
+        } else {
+            (0, 0)
+        };
+        if made >= most {
+            return few;
+        }
+        few + self.caches.run_joined_hits(cpu, self.shift, &records[few..], most - made, counts)
     }
 
     /// The same with somebody who goes along.

@@ -18,6 +18,8 @@ use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
 /// The first level of a processor with private levels outside it.
 struct Inner<'a, W, const CACHES: usize> {
     levels: &'a mut [Level; CACHES],
+    /// The private levels outside it.
+    outer: &'a [Level],
     pool: &'a mut Array<W>,
     /// The states that are dirty, one bit each.
     dirty: u16,
@@ -37,13 +39,18 @@ impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Inner<'_, W, CACHES> {
 
     #[inline(always)]
     fn view(&mut self) -> Self::View<'_> {
-        let Self { levels, pool, dirty } = self;
+        let Self { levels, outer: _, pool, dirty } = self;
         InParts { levels: levels.each_mut().map(Level::parts), frames: &mut pool.frames, dirty: *dirty }
     }
 
     fn find(&mut self, half: usize, line: LineAddr) -> Option<Self::Place> {
-        let (index, place) = self.levels[half].find_quickly(self.pool, line)?;
-        Some((half, index, place))
+        let found = self.levels[half].find_quickly(self.pool, line);
+        if found.is_none() {
+            // The access will look further soon.
+            self.pool.prefetch_place(line);
+            self.outer.iter().for_each(|level| level.prefetch(line));
+        }
+        found.map(|(index, place)| (half, index, place))
     }
 
     fn count_second_line(&mut self, half: usize) {
@@ -119,7 +126,32 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.run_hits_of(Field::<true, true>, cpu, shift, (records, most), &mut Nobody, counts)
     }
 
-    /// The same with somebody who goes along; what that puts aside is among the records and counts, too.
+    /// The same for a few records: they may end before the hits do. Also returns how many references they stand for.
+    #[inline]
+    pub fn run_few_hits(
+        &mut self,
+        cpu: CpuId,
+        shift: u32,
+        records: (&[Record], u64),
+        counts: &mut RunCounts,
+    ) -> (usize, u64) {
+        if self.domains.is_empty() {
+            let first = (cpu, CacheId(cpu.0 * self.first), self.first - 1, self.lookups.as_mut_slice());
+            return self.system.run_few_hits(first, shift, records, counts);
+        }
+        let (system, cache) = (&mut self.system, CacheId(cpu.0));
+        let run = Run::new(cpu, system.stays);
+        let (levels, pool) = (self.domains[cache].levels.as_mut_slice(), &mut system.arrays[cache]);
+        let dirty = system.cells.dirty;
+        if self.first == 1 {
+            let Some((levels, outer)) = levels.split_first_chunk_mut::<1>() else { return (0, 0) };
+            return run.take_few(shift, &mut Inner { levels, outer, pool, dirty }, records, counts);
+        }
+        let Some((levels, outer)) = levels.split_first_chunk_mut::<2>() else { return (0, 0) };
+        run.take_few(shift, &mut Inner { levels, outer, pool, dirty }, records, counts)
+    }
+
+    /// As [`Hierarchy::run_joined_hits`], with somebody who goes along; what that puts aside is among the records and counts, too.
     #[inline]
     pub fn run_followed_hits(
         &mut self,
@@ -171,11 +203,11 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let (levels, pool) = (self.domains[cache].levels.as_mut_slice(), &mut system.arrays[cache]);
         let (dirty, kind) = (system.cells.dirty, (Lines::<false>(shift), field));
         if self.first == 1 {
-            let Some(levels) = levels.first_chunk_mut::<1>() else { return 0 };
-            return run.take(kind, &mut Inner { levels, pool, dirty }, records, follower, counts);
+            let Some((levels, outer)) = levels.split_first_chunk_mut::<1>() else { return 0 };
+            return run.take(kind, &mut Inner { levels, outer, pool, dirty }, records, follower, counts);
         }
-        let Some(levels) = levels.first_chunk_mut::<2>() else { return 0 };
-        run.take(kind, &mut Inner { levels, pool, dirty }, records, follower, counts)
+        let Some((levels, outer)) = levels.split_first_chunk_mut::<2>() else { return 0 };
+        run.take(kind, &mut Inner { levels, outer, pool, dirty }, records, follower, counts)
     }
 
     /// Counts the hits that were performed by [`Hierarchy::run_hits`] as look-ups of the first level of `cpu`.
