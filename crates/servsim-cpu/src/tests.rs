@@ -135,3 +135,17 @@ fn another_contexts_registers_are_there() {
     core.enter(0, Some(&load(1, 2)), true);
     assert_eq!(core.address(), Some(1));
 }
+
+#[test]
+fn sets_of_registers_are_there_with_the_last_of_them() {
+    let (mut registers, mut plain) = (Registers::default(), [0; PLACES]);
+    let mut random = servsim_core::RandomStream::new(1, "registers");
+    for at in 1..2000 {
+        let mut set = || (0..random.below(6)).fold(0_u64, |set, _| set | 1 << random.below(PLACES as u64));
+        let (read, written) = (set(), set());
+        let expected = numbers(read).map(|register| plain[register]).max();
+        assert_eq!(registers.ready(read), expected.unwrap_or(0), "{read:#x}");
+        registers.set(written, at);
+        numbers(written).for_each(|register| plain[register] = at);
+    }
+}

@@ -147,10 +147,13 @@ impl<W: WordMask> MemoryPort<W> {
         } else {
             (0, 0)
         };
-        if made >= most {
-            return few;
+        // A run is of one task.
+        match records.get(few) {
+            Some(next) if made < most && next.task == records[0].task => {
+                few + self.caches.run_joined_hits(cpu, self.shift, &records[few..], most - made, counts)
+            }
+            _ => few,
         }
-        few + self.caches.run_joined_hits(cpu, self.shift, &records[few..], most - made, counts)
     }
 
     /// The same with somebody who goes along.

@@ -156,7 +156,7 @@ pub(super) mod tests {
     use crate::Setup;
     use servsim_config::Machine;
     use servsim_core::code::{Class, Instruction};
-    use servsim_core::reference::{KERNEL, MISPREDICTED};
+    use servsim_core::reference::{KERNEL, MISPREDICTED, PER_CPU};
     use servsim_core::{Batch, Op, RandomStream, Record, TaskInfo, TaskKind};
     use servsim_import::InMemory;
     use servsim_mem::protocol::{by_name, Options};
@@ -201,6 +201,9 @@ pub(super) mod tests {
                 // Some of it in lines with code.
                 let base = if random.below(6) == 0 { 1 << 20 } else { 0 };
                 record(random, op, base, 1);
+                if random.below(9) == 0 {
+                    batch.records.last_mut().unwrap().flags |= PER_CPU;
+                }
             }
             if random.below(20) == 0 {
                 record(random, Op::Fetch, 1 << 20, 1);
