@@ -191,6 +191,7 @@ pub(super) mod tests {
                 let mut record = Record::new(task, op, address, 1 + random.below(6) as u8);
                 record.cpu = joined;
                 record.flags = if random.below(9) == 0 { KERNEL } else { 0 };
+                record.flags |= if op != Op::Fetch && random.below(9) == 0 { PER_CPU } else { 0 };
                 batch.code.push(random.below(50) as u32);
                 batch.records.push(record);
             };
@@ -201,9 +202,6 @@ pub(super) mod tests {
                 // Some of it in lines with code.
                 let base = if random.below(6) == 0 { 1 << 20 } else { 0 };
                 record(random, op, base, 1);
-                if random.below(9) == 0 {
-                    batch.records.last_mut().unwrap().flags |= PER_CPU;
-                }
             }
             if random.below(20) == 0 {
                 record(random, Op::Fetch, 1 << 20, 1);
