@@ -149,3 +149,14 @@ fn sets_of_registers_are_there_with_the_last_of_them() {
         numbers(written).for_each(|register| plain[register] = at);
     }
 }
+
+#[test]
+fn a_load_of_a_line_that_is_on_its_way_has_its_data_when_it_arrives() {
+    let mut core = Core::<char>::new(WIDE);
+    for (register, beyond_first) in [(1, 10), (2, 0)] {
+        core.enter(0, Some(&load(0, register)), true);
+        core.hit(LineAddr(7), 0, Cycles(beyond_first));
+    }
+    core.enter(0, Some(&op(Class::Integer, 2, 3)), true);
+    assert_eq!(core.drained(), Some(2 + 10 + 1));
+}
