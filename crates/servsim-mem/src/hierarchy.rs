@@ -370,10 +370,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
                 false
             }
             // It has what levels further in have.
-            Some(Inclusion::Inclusive) if !dirty => {
-                debug_assert!(levels[next].holds(line), "an inclusive level has the line");
-                return;
-            }
+            Some(Inclusion::Inclusive) if !dirty => return,
             Some(_) if dirty && levels[next].write(line) => {
                 levels[index].counters.write_backs += 1;
                 return;

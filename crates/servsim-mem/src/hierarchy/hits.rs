@@ -40,7 +40,12 @@ impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Inner<'_, W, CACHES> {
     #[inline(always)]
     fn view(&mut self) -> Self::View<'_> {
         let Self { levels, outer: _, pool, dirty } = self;
-        InParts { levels: levels.each_mut().map(Level::parts), frames: &mut pool.frames, dirty: *dirty }
+        InParts {
+            levels: levels.each_mut().map(Level::parts),
+            tags: &pool.tags,
+            frames: &mut pool.frames,
+            dirty: *dirty,
+        }
     }
 
     fn find(&mut self, half: usize, line: LineAddr) -> Option<Self::Place> {
@@ -73,6 +78,7 @@ impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Inner<'_, W, CACHES> {
 /// The same in parts.
 struct InParts<'a, W, const CACHES: usize> {
     levels: [Parts<'a>; CACHES],
+    tags: &'a [LineAddr],
     frames: &'a mut [Frame<W>],
     dirty: u16,
 }
@@ -83,7 +89,7 @@ impl<W: WordMask, const CACHES: usize> View<W> for InParts<'_, W, CACHES> {
 
     #[inline(always)]
     fn guess(&self, half: usize, line: LineAddr) -> Option<Self::Place> {
-        let (index, place) = self.levels[half % CACHES].guess(line)?;
+        let (index, place) = self.levels[half % CACHES].guess(line, self.tags)?;
         Some((half, index, place))
     }
 

@@ -36,9 +36,11 @@ pub(crate) struct Parts<'a> {
 impl Parts<'_> {
     /// The places of the copy of `line` here and in the pool, if nothing has to be searched for.
     #[inline(always)]
-    pub fn guess(&self, line: LineAddr) -> Option<(usize, usize)> {
+    pub fn guess(&self, line: LineAddr, pool: &[LineAddr]) -> Option<(usize, usize)> {
         let known = &self.known[line.0 as usize & (self.known.len() - 1)];
-        (known.line == line).then_some((known.way as usize, known.place as usize))
+        // The place in the pool is looked at before it is believed.
+        (known.line == line && pool.get(known.place as usize) == Some(&line))
+            .then_some((known.way as usize, known.place as usize))
     }
 
     /// Marks the copy at `index` as used at `stamp`, and as written if `write`.
@@ -82,15 +84,14 @@ impl Level {
         pool: &Array<W>,
         line: LineAddr,
     ) -> Option<(usize, usize)> {
-        if let Some(found) = self.parts().guess(line) {
+        if let Some(found) = self.parts().guess(line, &pool.tags) {
             return Some(found);
         }
         let way = self.find_valid(line)?;
         let place = self.places[way];
-        if place == NO_PLACE {
+        if pool.tags.get(place as usize) != Some(&line) {
             return None;
         }
-        debug_assert_eq!(pool.tags.get(place as usize), Some(&line), "a pool moves no line that a level has");
         let last = self.known.len() - 1;
         self.known[line.0 as usize & last] = Known { line, way: way as u32, place };
         Some((way, place as usize))
