@@ -53,6 +53,40 @@ fn numbers(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
+/// When the value of each register is there.
+#[derive(Debug)]
+struct Registers {
+    /// One more: the number of no register, which is there at 0.
+    times: [u64; PLACES + 1],
+}
+
+impl Default for Registers {
+    fn default() -> Self {
+        Self { times: [0; PLACES + 1] }
+    }
+}
+
+impl Registers {
+    /// When all of `set` are there. Nearly all sets have two or fewer, and how many the host cannot guess.
+    #[inline(always)]
+    fn ready(&self, set: u64) -> u64 {
+        let rest = set & set.wrapping_sub(1);
+        let at = self.times[set.trailing_zeros() as usize].max(self.times[rest.trailing_zeros() as usize]);
+        let others = numbers(rest & rest.wrapping_sub(1));
+        others.fold(at, |at, register| at.max(self.times[register]))
+    }
+
+    /// Those of `set` are there at `at`.
+    #[inline(always)]
+    fn set(&mut self, set: u64, at: u64) {
+        let rest = set & set.wrapping_sub(1);
+        self.times[set.trailing_zeros() as usize] = at;
+        self.times[rest.trailing_zeros() as usize] = at;
+        self.times[PLACES] = 0;
+        numbers(rest & rest.wrapping_sub(1)).for_each(|register| self.times[register] = at);
+    }
+}
+
 /// What a core is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
@@ -133,7 +167,7 @@ pub struct Core<T> {
     /// When all loads that waited are complete, and what waited for them.
     last: u64,
     /// When the value of each register is there, and who makes it: up to date where that is not known.
-    registers: [u64; PLACES],
+    registers: Registers,
     makers: [u64; PLACES],
     /// Registers whose value a load outside the first level makes, in a core in order.
     by_load: u64,
@@ -157,7 +191,7 @@ impl<T: Copy> Core<T> {
             place: 0,
             left: 0,
             last: 0,
-            registers: [0; PLACES],
+            registers: Registers::default(),
             makers: [0; PLACES],
             by_load: 0,
             current: Current {
@@ -229,12 +263,12 @@ impl<T: Copy> Core<T> {
     /// When all of `registers` have their values.
     #[inline(always)]
     fn ready(&self, registers: u64) -> u64 {
-        numbers(registers).fold(0, |at, register| at.max(self.registers[register]))
+        self.registers.ready(registers)
     }
 
     /// Whether a load outside the first level makes one of `registers` after `now`.
     fn is_made_by_load(&self, registers: u64, now: u64) -> bool {
-        numbers(registers & self.by_load).any(|register| self.registers[register] > now)
+        numbers(registers & self.by_load).any(|register| self.registers.times[register] > now)
     }
 
     /// The current instruction has all its loads: what it makes of them.
@@ -265,9 +299,7 @@ impl<T: Copy> Core<T> {
             at = ready + latency;
         }
         self.ring[place] = Done { at, load };
-        for register in numbers(writes) {
-            self.registers[register] = at;
-        }
+        self.registers.set(writes, at);
         if self.parameters.in_order {
             self.by_load = self.by_load & !writes | if load { writes } else { 0 };
         }
@@ -283,9 +315,9 @@ impl<T: Copy> Core<T> {
 
     /// It waits for `registers` and `loads`, of which some are not known.
     fn wait(&mut self, registers: u64, waiting: Waiting, loads: &[u64]) {
-        let is_unknown = |register: &usize| self.registers[*register] == UNKNOWN;
+        let is_unknown = |register: &usize| self.registers.times[*register] == UNKNOWN;
         let there = numbers(registers).filter(|register| !is_unknown(register));
-        let known = there.fold(waiting.known, |known, register| known.max(self.registers[register]));
+        let known = there.fold(waiting.known, |known, register| known.max(self.registers.times[register]));
         let needs =
             numbers(registers).filter(is_unknown).map(|register| Need::instruction(self.makers[register]));
         let needs = needs.chain(loads.iter().copied().map(Need::load));
@@ -310,7 +342,7 @@ impl<T: Copy> Core<T> {
     /// Another context runs from now on: its registers hold other values.
     pub fn change_context(&mut self) {
         self.seal();
-        (self.registers, self.by_load) = ([0; PLACES], 0);
+        (self.registers, self.by_load) = (Registers::default(), 0);
     }
 
     /// What `need` stands for is there at `at`: everything that waits for it alone goes on. Returns
@@ -341,8 +373,8 @@ impl<T: Copy> Core<T> {
         self.ring[place].at = at;
         self.last = self.last.max(at);
         for register in numbers(writes) {
-            if self.registers[register] == UNKNOWN && self.makers[register] == number {
-                self.registers[register] = at;
+            if self.registers.times[register] == UNKNOWN && self.makers[register] == number {
+                self.registers.times[register] = at;
             }
         }
     }

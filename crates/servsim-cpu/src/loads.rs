@@ -55,11 +55,13 @@ pub(crate) struct Loads<T> {
     flights: Vec<Flight<T>>,
     /// Lines found farther out and when they arrive, until the list is long.
     returns: Vec<(LineAddr, u64)>,
+    /// When all of these are there.
+    last_return: u64,
 }
 
 impl<T> Default for Loads<T> {
     fn default() -> Self {
-        Self { next: 0, flights: Vec::new(), returns: Vec::new() }
+        Self { next: 0, flights: Vec::new(), returns: Vec::new(), last_return: 0 }
     }
 }
 
@@ -129,11 +131,12 @@ impl<T: Copy> Core<T> {
     #[inline]
     fn arrival(&mut self, line: LineAddr, now: u64, start: u64, first: Cycles, beyond_first: Cycles) -> u64 {
         let mut at = start + first + beyond_first;
-        let returns = &mut self.loads.returns;
+        let Loads { returns, last_return, .. } = &mut self.loads;
         if beyond_first != Cycles(0) {
             returns.retain(|&(_, until)| until > now);
             returns.push((line, at));
-        } else if !returns.is_empty() {
+            *last_return = at.max(*last_return);
+        } else if *last_return > at {
             let same = returns.iter().filter(|&&(other, _)| other == line);
             at = same.map(|&(_, until)| until).max().map_or(at, |until| until.max(at));
         }

@@ -135,3 +135,28 @@ fn another_contexts_registers_are_there() {
     core.enter(0, Some(&load(1, 2)), true);
     assert_eq!(core.address(), Some(1));
 }
+
+#[test]
+fn sets_of_registers_are_there_with_the_last_of_them() {
+    let (mut registers, mut plain) = (Registers::default(), [0; PLACES]);
+    let mut random = servsim_core::RandomStream::new(1, "registers");
+    for at in 1..2000 {
+        let mut set = || (0..random.below(6)).fold(0_u64, |set, _| set | 1 << random.below(PLACES as u64));
+        let (read, written) = (set(), set());
+        let expected = numbers(read).map(|register| plain[register]).max();
+        assert_eq!(registers.ready(read), expected.unwrap_or(0), "{read:#x}");
+        registers.set(written, at);
+        numbers(written).for_each(|register| plain[register] = at);
+    }
+}
+
+#[test]
+fn a_load_of_a_line_that_is_on_its_way_has_its_data_when_it_arrives() {
+    let mut core = Core::<char>::new(WIDE);
+    for (register, beyond_first) in [(1, 10), (2, 0)] {
+        core.enter(0, Some(&load(0, register)), true);
+        core.hit(LineAddr(7), 0, Cycles(beyond_first));
+    }
+    core.enter(0, Some(&op(Class::Integer, 2, 3)), true);
+    assert_eq!(core.drained(), Some(2 + 10 + 1));
+}

@@ -17,6 +17,7 @@
 // The loop of hits is one function.
 #![allow(clippy::inline_always)]
 
+mod pool;
 mod signatures;
 mod state;
 
@@ -24,10 +25,9 @@ use crate::host;
 use crate::protocol::{State, INVALID};
 use crate::replacement::Replacement;
 use crate::words::WordMask;
-use servsim_core::source::PageHash;
+use pool::Pool;
 use servsim_core::LineAddr;
 use signatures::Signatures;
-use std::collections::HashMap;
 
 /// Size, associativity and line size of a cache; the line size is a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,36 +216,21 @@ pub struct Array<W> {
     replacement: Replacement,
 }
 
+/// How many guesses there are where the lines of so many frames are: a power of two.
+pub(crate) fn most_guesses(frames: usize) -> usize {
+    (frames * GUESSES_PER_FRAME).next_power_of_two().min(MOST_GUESSES)
+}
+
 /// Guesses where the lines of so many frames are.
-pub(crate) fn guesses(frames: usize) -> Vec<u32> {
-    vec![0; (frames * GUESSES_PER_FRAME).next_power_of_two().min(MOST_GUESSES)]
+fn guesses(frames: usize) -> Vec<u32> {
+    vec![0; most_guesses(frames)]
 }
 
-/// What has the tag of a line.
-pub(crate) trait Tagged {
-    /// The number of the line.
-    fn tag(&self) -> LineAddr;
-}
-
-impl Tagged for LineAddr {
-    #[inline(always)]
-    fn tag(&self) -> LineAddr {
-        *self
-    }
-}
-
-impl<W> Tagged for Frame<W> {
-    #[inline(always)]
-    fn tag(&self) -> LineAddr {
-        self.line
-    }
-}
-
-/// The place of the tag of `line`, if it is where `guesses` say.
+/// The place of the frame of `line`, if it is where `guesses` say.
 #[inline(always)]
-pub(crate) fn guess(guesses: &[u32], tags: &[impl Tagged], line: LineAddr) -> Option<usize> {
+fn guess<W>(guesses: &[u32], frames: &[Frame<W>], line: LineAddr) -> Option<usize> {
     let guess = guesses[place_of_guess(guesses.len(), line)] as usize;
-    (tags[guess].tag() == line).then_some(guess)
+    (frames[guess].line == line).then_some(guess)
 }
 
 /// Where the guess for `line` is among so many, a power of two. Neighbouring lines, which are used together, have theirs side by
@@ -294,20 +279,6 @@ impl<W: WordMask> Parts<'_, W> {
     }
 }
 
-/// Where a pool holds which line.
-#[derive(Debug, Default)]
-struct Pool {
-    places: HashMap<LineAddr, u32, PageHash>,
-    free: Vec<usize>,
-}
-
-impl Pool {
-    #[inline(never)]
-    fn find(&self, line: LineAddr) -> Option<usize> {
-        self.places.get(&line).map(|&index| index as usize)
-    }
-}
-
 impl<W: WordMask> Array<W> {
     /// An empty array.
     pub fn new(geometry: Geometry) -> Self {
@@ -334,11 +305,7 @@ impl<W: WordMask> Array<W> {
     /// An empty pool.
     pub fn pool() -> Self {
         let array = Self::new(Geometry { size: 64, ways: 1, line: 64 });
-        Self {
-            guesses: vec![0; MOST_GUESSES],
-            pool: Some(Box::new(Pool { free: vec![0], ..Pool::default() })),
-            ..array
-        }
+        Self { guesses: vec![0; MOST_GUESSES], pool: Some(Box::new(Pool::new(vec![0]))), ..array }
     }
 
     /// Whether its replacement goes by the stamps of frames alone.
@@ -407,13 +374,29 @@ impl<W: WordMask> Array<W> {
         self.signatures.find(set, line, is_in).map(|way| first + way)
     }
 
+    /// Brings nearer what tells a pool where `line` is.
+    #[inline]
+    pub(crate) fn prefetch_place(&self, line: LineAddr) {
+        if let Some(pool) = &self.pool {
+            pool.prefetch(line);
+        }
+    }
+
+    /// The same for the frame of `line` in a pool, which the host waits for what tells the place of.
+    #[inline]
+    pub(crate) fn prefetch_copy(&self, line: LineAddr) {
+        if let Some(index) = self.pool.as_ref().and_then(|pool| pool.find(line)) {
+            host::prefetch(&self.frames, index);
+        }
+    }
+
     /// Gives frame `index` to `line`.
     #[inline]
     pub fn place(&mut self, index: usize, line: LineAddr) {
         self.frames[index].line = line;
         remember(&mut self.guesses, line, index);
         if let Some(pool) = &mut self.pool {
-            pool.places.insert(line, index as u32);
+            pool.insert(line, index);
         } else {
             let set = self.set_index.of(line);
             self.signatures.set(set, index - set * self.ways, line);
@@ -423,8 +406,7 @@ impl<W: WordMask> Array<W> {
     /// Forgets the line of frame `index`, as if the frame had never been used.
     pub fn erase(&mut self, index: usize) {
         if let Some(pool) = &mut self.pool {
-            pool.places.remove(&self.frames[index].line);
-            pool.free.push(index);
+            pool.remove(self.frames[index].line, index);
         }
         let frame = &mut self.frames[index];
         (frame.line, frame.stamp, frame.state) = (EMPTY, 0, INVALID);
@@ -505,6 +487,7 @@ impl<W: WordMask> Array<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
 
     #[test]
     fn lines_are_found_where_they_were_placed_last() {

@@ -21,7 +21,7 @@ pub use groups::{GroupCounters, GroupSpec};
 use crate::array::{Array, Geometry};
 use crate::counters::Counters;
 use crate::interconnect::Supplier;
-use crate::level::{Displaced, Level, LevelCounters, Quick};
+use crate::level::{Displaced, Level, LevelCounters};
 use crate::observer::Observer;
 use crate::prefetch::PrefetchSpec;
 use crate::protocol::{BusOp, Table};
@@ -137,8 +137,6 @@ impl HierarchySpec {
 struct Domain {
     /// The first level (one or two caches), then the others from the inside out.
     levels: Vec<Level>,
-    /// Of the caches of the first level: where their hits lie.
-    quick: Vec<Quick>,
 }
 
 /// A hierarchy.
@@ -253,14 +251,14 @@ impl Domain {
         let mut levels: Vec<Level> = (0..per_processor)
             .map(|which| {
                 let index = cpu.0 * per_processor + which;
-                Level::new(first, spec.policy(&spec.replacement, first, 1, index))
+                Level::first(first, spec.policy(&spec.replacement, first, 1, index))
             })
             .collect();
         for (number, level) in spec.private.iter().enumerate() {
             let policy = spec.policy(&level.replacement, level.geometry, number + 2, cpu.0);
             levels.push(Level::new(level.geometry, policy));
         }
-        Self { levels, quick: (0..per_processor).map(|_| Quick::new(first)).collect() }
+        Self { levels }
     }
 
     fn holds(&self, line: LineAddr) -> bool {
@@ -358,25 +356,24 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
                 }
             }
         }
-        let inside = (0..=own).filter(|&other| other != index).find(|&other| levels[other].holds(line));
         let next = own + 1;
         let outward = match self.inclusion.get(next) {
+            Some(Inclusion::Exclusive) if !levels[..=own].iter().any(|level| level.holds(line)) => true,
             // The outermost level, or one that keeps nothing that is still held inside: the copy
             // inside takes over the duty to write back.
-            None | Some(Inclusion::Exclusive) if inside.is_some() => {
-                if let (Some(inside), true) = (inside, dirty) {
-                    levels[inside].write(line);
+            None | Some(Inclusion::Exclusive) => {
+                if dirty {
+                    if let Some(inside) = levels[..=own].iter_mut().find(|level| level.holds(line)) {
+                        inside.write(line);
+                    }
                 }
                 false
             }
-            None => false,
-            Some(Inclusion::Exclusive) => true,
-            Some(_) if levels[next].holds(line) => {
-                if dirty {
-                    levels[next].write(line);
-                    levels[index].counters.write_backs += 1;
-                }
-                false
+            // It has what levels further in have.
+            Some(Inclusion::Inclusive) if !dirty => return,
+            Some(_) if dirty && levels[next].write(line) => {
+                levels[index].counters.write_backs += 1;
+                return;
             }
             Some(_) => dirty,
         };
@@ -518,8 +515,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let private = self.domains.iter().flat_map(|domain| &domain.levels);
         let shared = self.shared.iter().flat_map(|shared| &shared.levels);
         let levels: usize = private.chain(shared).map(Level::host_bytes).sum();
-        let quick: usize = self.domains.iter().flat_map(|domain| &domain.quick).map(Quick::host_bytes).sum();
-        self.system.host_bytes() + levels + quick
+        self.system.host_bytes() + levels
     }
 }
 

@@ -18,6 +18,7 @@
 // One branch for several conditions that nearly always hold, and several copies of one loop.
 #![allow(clippy::needless_bitwise_bool, clippy::inline_always)]
 
+mod few;
 mod first_level;
 mod follower;
 mod share;

@@ -7,11 +7,14 @@
 // The loop of hits is one function.
 #![allow(clippy::inline_always)]
 
-use crate::array::{guess, guesses, remember, Array, Geometry, SetIndex, EMPTY};
+mod known;
+
+use crate::array::{most_guesses, Geometry, SetIndex, EMPTY};
 use crate::host;
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
-use crate::words::WordMask;
+pub(crate) use known::Parts;
+use known::{Known, NO_PLACE};
 use servsim_core::LineAddr;
 
 /// No way.
@@ -78,27 +81,6 @@ impl Tag {
     }
 }
 
-/// Where hits of a first level inside a private one lie: the way that has a line, and the place in the pool of its
-/// processor. Both are looked at before they are believed, so that nothing has to be kept true.
-#[derive(Debug)]
-pub(crate) struct Quick {
-    guesses: Vec<u32>,
-    /// By way.
-    places: Vec<u32>,
-}
-
-impl Quick {
-    /// Nothing known yet.
-    pub fn new(geometry: Geometry) -> Self {
-        Self { guesses: guesses(geometry.frames()), places: vec![0; geometry.frames()] }
-    }
-
-    /// Host memory in use, in bytes.
-    pub fn host_bytes(&self) -> usize {
-        (self.guesses.len() + self.places.len()) * 4
-    }
-}
-
 /// What had to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Displaced {
@@ -119,6 +101,10 @@ pub struct Level {
     ways: usize,
     set_index: SetIndex,
     replacement: Replacement,
+    /// Of a first level inside a private one: by the low bits of lines, where valid copies lie,
+    known: Vec<Known>,
+    /// and by way, where the pool has the line of a valid copy, as far as somebody told.
+    places: Vec<u32>,
     /// What it counted.
     pub counters: LevelCounters,
 }
@@ -133,8 +119,30 @@ impl Level {
             ways: geometry.ways as usize,
             set_index: SetIndex::new(geometry.sets()),
             replacement,
+            known: Vec::new(),
+            places: Vec::new(),
             counters: LevelCounters::default(),
         }
+    }
+
+    /// The same as a first level, whose hits are to be found quickly.
+    #[must_use]
+    pub fn first(geometry: Geometry, replacement: Replacement) -> Self {
+        let known = vec![Known::NOTHING; most_guesses(geometry.frames())];
+        let places = vec![NO_PLACE; geometry.frames()];
+        Self { known, places, ..Self::new(geometry, replacement) }
+    }
+
+    /// When the last use was.
+    #[inline]
+    pub(crate) fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// All uses so far were made until `clock`.
+    #[inline]
+    pub(crate) fn set_clock(&mut self, clock: u64) {
+        self.clock = clock;
     }
 
     #[inline]
@@ -221,6 +229,7 @@ impl Level {
         let index = first + self.replacement.victim(set, ages);
         let (left, tag) = (self.lines[index], self.tags[index]);
         self.counters.evictions += u64::from(tag.valid());
+        self.forget(left);
         self.fill(index, line, dirty);
         (left != EMPTY).then_some(Displaced { line: left, valid: tag.valid(), dirty: tag.dirty() })
     }
@@ -230,6 +239,10 @@ impl Level {
     fn fill(&mut self, index: usize, line: LineAddr, dirty: bool) {
         self.lines[index] = line;
         self.tags[index] = Tag(Tag::VALID | u64::from(dirty));
+        if let Some(place) = self.places.get_mut(index) {
+            *place = NO_PLACE;
+            self.forget(line);
+        }
         self.stamp(index);
         self.replacement.fill_at(index, self.ways);
     }
@@ -260,6 +273,7 @@ impl Level {
     pub fn invalidate(&mut self, line: LineAddr) {
         if let Some(index) = self.find(line) {
             self.tags[index].0 &= !(Tag::VALID | Tag::DIRTY);
+            self.forget(line);
         }
     }
 
@@ -268,12 +282,14 @@ impl Level {
         let index = self.find(line)?;
         let tag = std::mem::take(&mut self.tags[index]);
         self.lines[index] = EMPTY;
+        self.forget(line);
         tag.valid().then_some(tag.dirty())
     }
 
     /// Writes which lines it holds, and in which order they were used.
     pub fn save(&self, out: &mut Writer) {
-        let Self { lines, tags, clock: _, ways, set_index: _, replacement, counters: _ } = self;
+        let Self { lines, tags, clock: _, ways, set_index: _, replacement, known: _, places: _, counters: _ } =
+            self;
         out.put(lines.len() as u64);
         for (lines, tags) in lines.chunks(*ways).zip(tags.chunks(*ways)) {
             let ranks = ranks(tags.iter().map(|tag| tag.stamp()));
@@ -302,35 +318,9 @@ impl Level {
             }
         }
         self.clock = self.ways as u64;
+        self.known.fill(Known::NOTHING);
+        self.places.fill(NO_PLACE);
         self.replacement.restore(from)
-    }
-
-    /// The places of the copy of `line` here and in `pool`, if this level has a valid one and `quick` knows where.
-    #[inline(never)]
-    pub(crate) fn find_quickly<W: WordMask>(
-        &self,
-        quick: &mut Quick,
-        pool: &Array<W>,
-        line: LineAddr,
-    ) -> Option<(usize, usize)> {
-        if guess(&quick.guesses, &self.lines, line).is_none() {
-            remember(&mut quick.guesses, line, self.find(line)?);
-        }
-        self.guess_quickly(quick, pool, line)
-    }
-
-    /// The same, if nothing has to be searched for.
-    #[inline(always)]
-    pub(crate) fn guess_quickly<W: WordMask>(
-        &self,
-        quick: &Quick,
-        pool: &Array<W>,
-        line: LineAddr,
-    ) -> Option<(usize, usize)> {
-        let index = guess(&quick.guesses, &self.lines, line)?;
-        let place = quick.places[index] as usize;
-        (self.tags[index].valid() && pool.frames.get(place).is_some_and(|frame| frame.line == line))
-            .then_some((index, place))
     }
 
     /// Marks the copy at `index` as written.
@@ -339,15 +329,20 @@ impl Level {
         self.tags[index].0 |= Tag::DIRTY;
     }
 
-    /// The copy of `line`, if there is one, lies at `place` of its processor's pool.
-    pub(crate) fn note_place(&self, quick: &mut Quick, line: LineAddr, place: usize) {
-        if let Some(index) = self.find(line) {
-            quick.places[index] = place as u32;
-        }
+    /// The line that makes room for `line` next, if its copy is dirty and the policy goes by the last use.
+    #[inline]
+    pub(crate) fn dirty_victim(&self, line: LineAddr) -> Option<LineAddr> {
+        let first = self.set_index.of(line) * self.ways;
+        let oldest =
+            self.tags[first..first + self.ways].iter().zip(&self.lines[first..]).min_by_key(|(tag, _)| tag.0);
+        oldest.filter(|(tag, _)| tag.dirty()).map(|(_, line)| *line)
     }
 
     /// Host memory in use, in bytes.
     pub fn host_bytes(&self) -> usize {
-        self.lines.len() * 8 + self.tags.len() * size_of::<Tag>()
+        self.lines.len() * 8
+            + self.tags.len() * size_of::<Tag>()
+            + self.known.len() * size_of::<Known>()
+            + self.places.len() * 4
     }
 }

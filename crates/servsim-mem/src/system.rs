@@ -385,12 +385,22 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// When it needs one: with the frame that has the tag of its line, if one does.
     #[inline]
     pub(crate) fn hit_or_find(&mut self, access: &Access<W, CacheId>) -> Result<(), Option<usize>> {
+        let index = self.arrays[access.at].find_and_guess(access.line).ok_or(None)?;
+        if self.hit_at(access, index) {
+            Ok(())
+        } else {
+            Err(Some(index))
+        }
+    }
+
+    /// Performs the access on the frame that has the tag of its line, if it needs no bus transaction.
+    #[inline]
+    pub(crate) fn hit_at(&mut self, access: &Access<W, CacheId>, index: usize) -> bool {
         let array = &mut self.arrays[access.at];
-        let index = array.find_and_guess(access.line).ok_or(None)?;
         let state = array.frames[index].state;
         let next = self.hit[usize::from(access.write)][usize::from(state)];
         if next == NEEDS_BUS {
-            return Err(Some(index));
+            return false;
         }
         array.frames[index].state = next;
         array.use_frame(index);
@@ -400,11 +410,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.written.add(access.words);
             frame.writer = join_writers(frame.writer, access.task);
         }
-        if frame.flags & (PENDING | PREFETCHED) != 0 {
-            self.judge_pending(access, index);
-            self.first_use(access, index);
+        // The shadow has the line of a valid copy without flags, whose stamp it will ask for.
+        if frame.flags != 0 {
+            if frame.flags & (PENDING | PREFETCHED) != 0 {
+                self.judge_pending(access, index);
+                self.first_use(access, index);
+            }
+            self.follow_use(access, index);
         }
-        self.follow_use(access, index);
         if u32::from(self.arrays[access.at].frames[index].user) != access.task + 1 {
             self.note_user(access, index);
         }
@@ -412,7 +425,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.history.keep(access.line, access.step(false));
             self.tell(access, access.at, access.line, state, access.event(None), next);
         }
-        Ok(())
+        true
     }
 
     /// The task was not the last to use the copy.
@@ -538,6 +551,20 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         };
         self.copies.prefetch(listed);
         listed
+    }
+
+    /// The same for a transaction that comes later: nothing is made yet.
+    pub(crate) fn foresee(&self, access: &Access<W, CacheId>) {
+        let array = &self.arrays[access.at];
+        let listed = if let Some(index) = array.find(access.line) {
+            Some(array.cold[index].record as usize)
+        } else {
+            self.switches.prefetch(access.at, access.task, access.line);
+            self.copies.find(access.line)
+        };
+        if let Some(listed) = listed {
+            self.copies.prefetch(listed);
+        }
     }
 
     /// The frame that the line will take. What is known of the line that leaves it comes nearer meanwhile.
@@ -718,7 +745,11 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         outcome: &mut Outcome,
     ) -> Lines {
         let mut lines = Lines::NONE;
-        for other in record.valid.without(access.at).iter() {
+        let others = record.valid.without(access.at);
+        // Where others have private levels of their own, each look-up is two steps to places that the host's caches have lost.
+        others.iter().for_each(|other| self.arrays[other].prefetch_place(access.line));
+        others.iter().for_each(|other| self.arrays[other].prefetch_copy(access.line));
+        for other in others.iter() {
             let index = self.arrays[other].search(access.line).expect("a holder has the line");
             self.flush_written(record.stale, other, access.line, index);
             let state = self.arrays[other].frames[index].state;
@@ -1080,11 +1111,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         caches.into_iter().any(|cache| valid.has(CacheId(cache)))
     }
 
-    /// Whether the copy of `line` at `cache` is dirty.
-    pub fn is_dirty(&self, cache: CacheId, line: LineAddr) -> bool {
-        let array = &self.arrays[cache];
-        let state = array.find(line).map_or(INVALID, |index| array.frames[index].state);
-        self.cells.is_dirty(state)
+    /// Whether the copy in frame `index` of `cache` is dirty.
+    #[inline]
+    pub(crate) fn is_dirty_at(&self, cache: CacheId, index: usize) -> bool {
+        self.cells.is_dirty(self.arrays[cache].frames[index].state)
     }
 
     /// Ends the run: misses still pending were false sharing.

@@ -66,7 +66,7 @@ struct Divider<'a> {
     processors: usize,
     shift: u32,
     shard: Shard,
-    /// As in [`Facts`].
+    /// As in [`crate::functional::Facts`].
     joined: bool,
     /// Who runs at each processor as far as this stretch tells.
     running: RunningTasks,

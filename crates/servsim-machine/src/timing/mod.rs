@@ -46,6 +46,7 @@ mod sampled;
 mod stepping;
 mod stop;
 pub mod subsystem;
+mod taken;
 mod translator;
 mod turns;
 pub mod user_states;

@@ -8,6 +8,7 @@
 
 use super::pending::Pending;
 use super::processor::Processor;
+use super::taken::Taken;
 use super::Model;
 use servsim_core::{CpuId, Cycles, LineAddr, NodeId, Op, Record, TaskId};
 use servsim_mem::interconnect::LATER;
@@ -18,6 +19,9 @@ use servsim_mem::{
     Outcome, PageMove, RunCounts, Supplier, Transaction, WordMask,
 };
 use std::ops::Range;
+
+/// As many references as it does not pay to begin a long run for.
+const FEW: u64 = 24;
 
 /// Caches, interconnect and memory of a run.
 pub struct MemoryPort<W> {
@@ -34,35 +38,6 @@ pub struct MemoryPort<W> {
     shift: u32,
     /// What its transactions took.
     pub(super) taken: Taken,
-}
-
-/// Cycles of transactions from their grant on, as far as they were known at the grant: all of processors and store
-/// buffers, and those of blocks that memory supplied.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Taken {
-    pub cycles: u64,
-    pub memory_reads: u64,
-    pub memory_cycles: u64,
-}
-
-impl Taken {
-    /// A transaction took so many cycles.
-    fn add(&mut self, transaction: &Transaction, cycles: u64) {
-        self.cycles += cycles;
-        if transaction.supplier == Supplier::Memory && transaction.op.is_some_and(BusOp::is_fetch) {
-            self.memory_reads += 1;
-            self.memory_cycles += cycles;
-        }
-    }
-
-    /// What was added since an earlier moment.
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            cycles: self.cycles - before.cycles,
-            memory_reads: self.memory_reads - before.memory_reads,
-            memory_cycles: self.memory_cycles - before.memory_cycles,
-        }
-    }
 }
 
 /// An access that was performed at a grant, and when it is over.
@@ -139,7 +114,18 @@ impl<W: WordMask> MemoryPort<W> {
     /// what [`MemoryPort::try_hit`] leaves.
     #[inline]
     pub fn run_hits(&mut self, cpu: CpuId, records: &[Record], most: u64, counts: &mut RunCounts) -> usize {
-        self.caches.run_joined_hits(cpu, self.shift, records, most, counts)
+        let (few, made) = if most <= FEW {
+            self.caches.run_few_hits(cpu, self.shift, (records, most), counts)
+        } else {
+            (0, 0)
+        };
+        // A run is of one task.
+        match records.get(few) {
+            Some(next) if made < most && next.task == records[0].task => {
+                few + self.caches.run_joined_hits(cpu, self.shift, &records[few..], most - made, counts)
+            }
+            _ => few,
+        }
     }
 
     /// The same with somebody who goes along.
@@ -199,6 +185,7 @@ impl<W: WordMask> MemoryPort<W> {
 
     /// Asks for the transaction that `access` needs.
     pub fn post(&mut self, cpu: CpuId, origin: Origin, access: &Access<W>, ready: u64) {
+        self.caches.foresee(access);
         let fetches = self.caches.needed(access).is_some_and(BusOp::is_fetch);
         let class = if fetches { Class::Fetch } else { Class::Coherence };
         self.interconnect.post(BusRequest { cpu, ready, line: access.line, class, origin });

@@ -4,7 +4,7 @@
 
 use super::engine::Engine;
 use super::measure::Reading;
-use super::port::Taken;
+use super::taken::Taken;
 use crate::error::SimulateError;
 use crate::result::ProcessorTimes;
 use crate::software::Executor;

@@ -83,7 +83,7 @@ impl<W: WordMask> Array<W> {
         if let Some(pool) = &mut self.pool {
             let lines = from.length()?;
             self.frames = vec![Frame::new(); lines];
-            **pool = Pool::default();
+            **pool = Pool::new(Vec::new());
         } else {
             from.exactly(self.frames.len())?;
         }
@@ -97,16 +97,17 @@ impl<W: WordMask> Array<W> {
             (self.frames[index], self.cold[index]) =
                 Frame::restore(line, self.ways as u64, states as u64, from)?;
             if let Some(pool) = &mut self.pool {
-                if pool.places.insert(line, index as u32).is_some() {
+                if pool.find(line).is_some() {
                     return Err(Damaged("a line in it occurs twice"));
                 }
+                pool.insert(line, index);
             } else {
                 self.signatures.set(index / self.ways, index % self.ways, line);
             }
         }
         if self.frames.is_empty() {
             // A guess needs a frame to look at.
-            let pool = Some(Box::new(Pool { free: vec![0], ..Pool::default() }));
+            let pool = Some(Box::new(Pool::new(vec![0])));
             (self.frames, self.cold, self.pool) = (vec![Frame::new()], vec![Cold::new()], pool);
         }
         self.guesses.fill(0);

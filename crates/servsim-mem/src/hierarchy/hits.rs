@@ -7,10 +7,10 @@
 
 #![allow(clippy::inline_always)] // the loop of hits is one function
 
-use super::{Domain, Hierarchy};
+use super::Hierarchy;
 use crate::array::{Array, Frame};
 use crate::hits::{Field, FirstLevel, Follower, Lines, Nobody, Run, RunCounts, View};
-use crate::level::{Level, Quick};
+use crate::level::{Level, Parts};
 use crate::observer::Observer;
 use crate::words::WordMask;
 use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
@@ -18,7 +18,8 @@ use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
 /// The first level of a processor with private levels outside it.
 struct Inner<'a, W, const CACHES: usize> {
     levels: &'a mut [Level; CACHES],
-    quick: &'a mut [Quick; CACHES],
+    /// The private levels outside it.
+    outer: &'a [Level],
     pool: &'a mut Array<W>,
     /// The states that are dirty, one bit each.
     dirty: u16,
@@ -27,7 +28,7 @@ struct Inner<'a, W, const CACHES: usize> {
 impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Inner<'_, W, CACHES> {
     type Place = (usize, usize, usize);
     type View<'a>
-        = Inner<'a, W, CACHES>
+        = InParts<'a, W, CACHES>
     where
         Self: 'a;
     const DATA: usize = CACHES - 1;
@@ -38,52 +39,66 @@ impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Inner<'_, W, CACHES> {
 
     #[inline(always)]
     fn view(&mut self) -> Self::View<'_> {
-        let Self { levels, quick, pool, dirty } = self;
-        Inner { levels, quick, pool, dirty: *dirty }
+        let Self { levels, outer: _, pool, dirty } = self;
+        InParts { levels: levels.each_mut().map(Level::parts), frames: &mut pool.frames, dirty: *dirty }
     }
 
     fn find(&mut self, half: usize, line: LineAddr) -> Option<Self::Place> {
-        let (level, quick) = (&self.levels[half], &mut self.quick[half]);
-        let (index, place) = level.find_quickly(quick, self.pool, line)?;
-        Some((half, index, place))
+        let found = self.levels[half].find_quickly(self.pool, line);
+        if found.is_none() {
+            // The access will look further soon.
+            self.pool.prefetch_place(line);
+            self.outer.iter().for_each(|level| level.prefetch(line));
+        }
+        found.map(|(index, place)| (half, index, place))
     }
 
     fn count_second_line(&mut self, half: usize) {
         self.levels[half].counters.hits += 1;
     }
 
+    #[inline(always)]
     fn clock(&self) -> u64 {
-        0 // each level has its own, which goes on use by use
+        // One for all, so that a use has one stamp whichever it is of.
+        self.levels.iter().map(Level::clock).fold(self.pool.clock, u64::max)
     }
 
-    fn set_clock(&mut self, _clock: u64) {}
+    #[inline(always)]
+    fn set_clock(&mut self, clock: u64) {
+        self.levels.iter_mut().for_each(|level| level.set_clock(clock));
+        self.pool.clock = clock;
+    }
 }
 
-impl<W: WordMask, const CACHES: usize> View<W> for Inner<'_, W, CACHES> {
+/// The same in parts.
+struct InParts<'a, W, const CACHES: usize> {
+    levels: [Parts<'a>; CACHES],
+    frames: &'a mut [Frame<W>],
+    dirty: u16,
+}
+
+impl<W: WordMask, const CACHES: usize> View<W> for InParts<'_, W, CACHES> {
     type Place = (usize, usize, usize);
     const EACH_USE: bool = true;
 
     #[inline(always)]
     fn guess(&self, half: usize, line: LineAddr) -> Option<Self::Place> {
-        let (level, quick) = (&self.levels[half % CACHES], &self.quick[half % CACHES]);
-        let (index, place) = level.guess_quickly(quick, self.pool, line)?;
+        let (index, place) = self.levels[half % CACHES].guess(line, self.frames)?;
         Some((half, index, place))
     }
 
     #[inline(always)]
     fn frame(&mut self, (_, _, place): Self::Place) -> &mut Frame<W> {
-        &mut self.pool.frames[place]
+        &mut self.frames[place]
     }
 
     #[inline(always)]
-    fn use_copy(&mut self, (half, index, place): Self::Place, _stamp: u64, write: bool) {
-        let level = &mut self.levels[half % CACHES];
-        self.pool.stamp(place);
-        level.use_way(index);
+    fn use_copy(&mut self, (half, index, place): Self::Place, stamp: u64, write: bool) {
+        let frame = &mut self.frames[place];
+        frame.stamp = stamp;
         // A word that was written through leaves nothing to write back.
-        if write && self.dirty >> (self.pool.frames[place].state & 15) & 1 != 0 {
-            level.write_at(index);
-        }
+        let written = write && self.dirty >> (frame.state & 15) & 1 != 0;
+        self.levels[half % CACHES].use_way(index, stamp, written);
     }
 }
 
@@ -111,7 +126,32 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.run_hits_of(Field::<true, true>, cpu, shift, (records, most), &mut Nobody, counts)
     }
 
-    /// The same with somebody who goes along; what that puts aside is among the records and counts, too.
+    /// The same for a few records: they may end before the hits do. Also returns how many references they stand for.
+    #[inline]
+    pub fn run_few_hits(
+        &mut self,
+        cpu: CpuId,
+        shift: u32,
+        records: (&[Record], u64),
+        counts: &mut RunCounts,
+    ) -> (usize, u64) {
+        if self.domains.is_empty() {
+            let first = (cpu, CacheId(cpu.0 * self.first), self.first - 1, self.lookups.as_mut_slice());
+            return self.system.run_few_hits(first, shift, records, counts);
+        }
+        let (system, cache) = (&mut self.system, CacheId(cpu.0));
+        let run = Run::new(cpu, system.stays);
+        let (levels, pool) = (self.domains[cache].levels.as_mut_slice(), &mut system.arrays[cache]);
+        let dirty = system.cells.dirty;
+        if self.first == 1 {
+            let Some((levels, outer)) = levels.split_first_chunk_mut::<1>() else { return (0, 0) };
+            return run.take_few(shift, &mut Inner { levels, outer, pool, dirty }, records, counts);
+        }
+        let Some((levels, outer)) = levels.split_first_chunk_mut::<2>() else { return (0, 0) };
+        run.take_few(shift, &mut Inner { levels, outer, pool, dirty }, records, counts)
+    }
+
+    /// As [`Hierarchy::run_joined_hits`], with somebody who goes along; what that puts aside is among the records and counts, too.
     #[inline]
     pub fn run_followed_hits(
         &mut self,
@@ -160,18 +200,14 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     ) -> usize {
         let (system, cache) = (&mut self.system, CacheId(cpu.0));
         let run = Run::new(cpu, system.stays);
-        let (domain, pool) = (&mut self.domains[cache], &mut system.arrays[cache]);
-        let Domain { levels, quick } = domain;
+        let (levels, pool) = (self.domains[cache].levels.as_mut_slice(), &mut system.arrays[cache]);
         let (dirty, kind) = (system.cells.dirty, (Lines::<false>(shift), field));
-        if let ([both, ..], [of_both]) = (levels.as_mut_slice(), quick.as_mut_slice()) {
-            let (levels, quick) = (std::array::from_mut(both), std::array::from_mut(of_both));
-            return run.take(kind, &mut Inner { levels, quick, pool, dirty }, records, follower, counts);
+        if self.first == 1 {
+            let Some((levels, outer)) = levels.split_first_chunk_mut::<1>() else { return 0 };
+            return run.take(kind, &mut Inner { levels, outer, pool, dirty }, records, follower, counts);
         }
-        let (Some(levels), Ok(quick)) = (levels.first_chunk_mut::<2>(), quick.as_mut_slice().try_into())
-        else {
-            return 0;
-        };
-        run.take(kind, &mut Inner::<W, 2> { levels, quick, pool, dirty }, records, follower, counts)
+        let Some((levels, outer)) = levels.split_first_chunk_mut::<2>() else { return 0 };
+        run.take(kind, &mut Inner { levels, outer, pool, dirty }, records, follower, counts)
     }
 
     /// Counts the hits that were performed by [`Hierarchy::run_hits`] as look-ups of the first level of `cpu`.

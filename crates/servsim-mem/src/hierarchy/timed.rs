@@ -36,10 +36,51 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     #[inline]
     pub fn try_hit(&mut self, access: &Access<W>) -> Option<usize> {
         let inner = self.at_coherence(access);
+        if !self.domains.is_empty() {
+            if let Some(done) = self.try_first_level(&inner) {
+                return done.then_some(0);
+            }
+            self.approach_levels(&inner);
+        }
         if !self.system.try_hit(&inner) {
             return None;
         }
         Some(self.completed(&inner))
+    }
+
+    /// The same of an access whose line the first level inside private ones has, with the same effects; `None` where that has
+    /// it not, or where it lies is not known.
+    #[inline]
+    fn try_first_level(&mut self, access: &Access<W, CacheId>) -> Option<bool> {
+        let which = self.half(access.slot);
+        let level = &mut self.domains[access.at].levels[which];
+        let (index, place) = level.find_quickly(&self.system.arrays[access.at], access.line)?;
+        if !self.system.hit_at(access, place) {
+            return Some(false);
+        }
+        level.counters.hits += 1;
+        level.use_way(index);
+        // A word that was written through leaves nothing to write back.
+        if access.write && self.system.is_dirty_at(access.at, place) {
+            level.write_at(index);
+        }
+        Some(true)
+    }
+
+    /// Brings nearer what an access that the first level inside private ones cannot serve looks up: a few places far apart,
+    /// each of which the host's caches have lost.
+    #[inline]
+    fn approach_levels(&mut self, access: &Access<W, CacheId>) {
+        let levels = &self.domains[access.at].levels;
+        self.system.arrays[access.at].prefetch_place(access.line);
+        for level in &levels[self.first..] {
+            level.prefetch(access.line);
+        }
+        if let (Some(next), Some(left)) =
+            (levels.get(self.first), levels[self.half(access.slot)].dirty_victim(access.line))
+        {
+            next.prefetch(left);
+        }
     }
 
     /// The levels' share of a completed access.
@@ -56,14 +97,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if found != Some(into) {
             self.bring_in(access, into, found);
         }
-        let domain = &mut self.domains[cache];
-        if let (Some(quick), Some(place)) = (domain.quick.get_mut(into), self.system.arrays[cache].find(line))
-        {
-            domain.levels[into].note_place(quick, line, place);
-        }
-        // A word that was written through leaves nothing to write back.
-        if access.write && self.system.is_dirty(cache, line) {
-            self.domains[cache].levels[into].write(line);
+        if let Some(place) = self.system.arrays[cache].find(line) {
+            // A word that was written through leaves nothing to write back.
+            let written = access.write && self.system.is_dirty_at(cache, place);
+            self.domains[cache].levels[into].note_access(line, place, written);
         }
         match found {
             Some(index) if index == which => 0,
@@ -87,6 +124,11 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// The transaction that the access would need now; `None` when it would hit.
     pub fn needed(&self, access: &Access<W>) -> Option<BusOp> {
         self.system.needed(&self.at_coherence(access))
+    }
+
+    /// Brings nearer what the transaction of an access looks up that asks for one now and gets it later.
+    pub fn foresee(&self, access: &Access<W>) {
+        self.system.foresee(&self.at_coherence(access));
     }
 
     /// Performs one bus transaction for the access as [`crate::CoherentSystem::transact`] does; also

@@ -69,7 +69,13 @@ struct Along<'a, W> {
 }
 
 impl<W: WordMask> Along<'_, W> {
-    /// What is to be done with `op` on `line` while stores wait or loads ask; a load has its address.
+    /// Whether the address of a load of the current instruction is known.
+    #[inline]
+    fn knows_address(&self) -> bool {
+        self.processor.core.as_ref().is_some_and(|core| core.address().is_some())
+    }
+
+    /// What is to be done with `op` on `line` while stores wait or loads ask.
     #[inline(never)]
     fn turn_among_others(&self, op: Op, line: LineAddr) -> Turn {
         let is_same = |pending: &Pending<W>| pending.access.line == line;
@@ -78,6 +84,7 @@ impl<W: WordMask> Along<'_, W> {
             Op::Store if stores.is_empty() => Turn::Perform,
             Op::Store if stores.len() < self.most_stores => Turn::PutAside,
             Op::Store => Turn::End,
+            Op::Load if !self.knows_address() => self.put_load_aside(),
             _ if stores.iter().any(is_same) => Turn::End,
             Op::Load if core.asking(is_same).is_some() => self.put_load_aside(),
             _ => Turn::Perform,
@@ -103,13 +110,11 @@ impl<W: WordMask> Follower<W> for Along<'_, W> {
         }
         match record.op {
             Op::Fetch if record.flags & MISPREDICTED != 0 && !processor.branch_paid => return Turn::End,
-            Op::Load if processor.core.as_ref().is_some_and(|core| core.address().is_none()) => {
-                return self.put_load_aside();
-            }
             Op::Event => return Turn::End,
             _ => {}
         }
         if self.is_quiet {
+            debug_assert!(self.knows_address(), "no load that misses decides it");
             Turn::Perform
         } else {
             self.turn_among_others(record.op, line)
@@ -151,7 +156,7 @@ pub(super) mod tests {
     use crate::Setup;
     use servsim_config::Machine;
     use servsim_core::code::{Class, Instruction};
-    use servsim_core::reference::{KERNEL, MISPREDICTED};
+    use servsim_core::reference::{KERNEL, MISPREDICTED, PER_CPU};
     use servsim_core::{Batch, Op, RandomStream, Record, TaskInfo, TaskKind};
     use servsim_import::InMemory;
     use servsim_mem::protocol::{by_name, Options};
@@ -186,6 +191,7 @@ pub(super) mod tests {
                 let mut record = Record::new(task, op, address, 1 + random.below(6) as u8);
                 record.cpu = joined;
                 record.flags = if random.below(9) == 0 { KERNEL } else { 0 };
+                record.flags |= if op != Op::Fetch && random.below(9) == 0 { PER_CPU } else { 0 };
                 batch.code.push(random.below(50) as u32);
                 batch.records.push(record);
             };

@@ -1,0 +1,81 @@
+//! Short runs of hits, to begin and end which would cost more than the hits.
+
+// One loop, as that of long runs.
+#![allow(clippy::inline_always)]
+
+use super::first_level::Coherent;
+use super::share::{Share, Times};
+use super::{FirstLevel, Run, RunCounts, View};
+use crate::observer::Observer;
+use crate::system::CoherentSystem;
+use crate::words::WordMask;
+use servsim_core::reference::{CONTINUATION, PER_CPU};
+use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
+
+impl Run {
+    /// As [`Run::take`] for a few records that are joined, without what pays only along many; it ends also where a line is to be searched
+    /// for, and where a record lies in two. Returns how many records it performed, and how many references these stand for.
+    #[inline(always)]
+    pub fn take_few<W: WordMask, F: FirstLevel<W>>(
+        self,
+        shift: u32,
+        first_level: &mut F,
+        (records, most): (&[Record], u64),
+        counts: &mut RunCounts,
+    ) -> (usize, u64) {
+        let (mask, task) = ((1_u64 << shift) - 1, records.first().map_or(u32::MAX, |record| record.task));
+        let clock = first_level.clock();
+        let times = Times::after(clock, records);
+        let (mut performed, mut made) = (0, 0);
+        let mut view = first_level.view();
+        // No frame holds the number of a later task.
+        while made < most && task < u32::from(u16::MAX) {
+            let Some(record) = records.get(performed) else { break };
+            if record.task != task || record.flags & CONTINUATION != 0 {
+                break;
+            }
+            let address = record.address | if record.flags & PER_CPU != 0 { self.own_area } else { 0 };
+            let (start, line, op) = (address & mask, LineAddr::of(address, shift), record.op as usize);
+            let end = start + u64::from(record.size);
+            if end > mask + 1 {
+                break;
+            }
+            let half = if op == Op::Fetch as usize { 0 } else { F::DATA };
+            let Some(place) = view.guess(half, line) else { break };
+            let share = Share { line, words: W::of_bytes(start, end - 1), task, op };
+            let frame = view.frame(place);
+            if !share.is_plain(self.stays, frame) {
+                break;
+            }
+            share.perform(frame);
+            view.use_copy(place, times.of(record), share.write());
+            counts[usize::from(record.is_kernel())][op] += u64::from(record.cpu);
+            made += u64::from(record.cpu);
+            performed += 1;
+        }
+        drop(view);
+        first_level.set_clock(clock + performed as u64 * Times::STEP);
+        (performed, made)
+    }
+}
+
+impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
+    /// As [`CoherentSystem::run_hits`] for a few records that are joined ([`Run::take_few`]).
+    #[inline]
+    pub(crate) fn run_few_hits(
+        &mut self,
+        (cpu, cache, data, look_ups): (CpuId, CacheId, usize, &mut [u64]),
+        shift: u32,
+        records: (&[Record], u64),
+        counts: &mut RunCounts,
+    ) -> (usize, u64) {
+        let caches = cache.0..=cache.0 + data;
+        let run = Run::new(cpu, self.stays);
+        let (arrays, look_ups) = (&mut self.arrays[caches.clone()], &mut look_ups[caches]);
+        if let Some(caches) = arrays.first_chunk_mut::<2>() {
+            return run.take_few(shift, &mut Coherent::<W, 2, false> { caches, look_ups }, records, counts);
+        }
+        let Some(caches) = arrays.first_chunk_mut::<1>() else { return (0, 0) };
+        run.take_few(shift, &mut Coherent::<W, 1, false> { caches, look_ups }, records, counts)
+    }
+}
