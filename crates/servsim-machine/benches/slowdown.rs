@@ -96,8 +96,8 @@ fn main() {
         note(format!("{name}, one core: slowdown, all busy"), full, "host s/simulated s");
         let instructions = result.counters.instructions() as f64;
         note(format!("{name}, one core: instructions"), instructions / host / 1e6, "M/s");
-        let met = if slowdown < target { "met" } else { "MISSED" };
-        println!("  target below {target}: {met}; {:.0} times as fast as 2003", SLOWDOWN_OF_2003 / slowdown);
+        let met = if full < target { "met" } else { "MISSED" };
+        println!("  target below {target}: {met}; {:.0} times as fast as 2003", SLOWDOWN_OF_2003 / full);
         let start = Instant::now();
         let total: f64 = std::thread::scope(|scope| {
             let (source, model) = (&source, &model);
