@@ -130,9 +130,9 @@ pub trait GlobalSource {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError>;
 
     /// Asks for what concerns the first of `count` shards alone, and for a source of each other one, for a thread of its own: from
-    /// the first batch on, references to lines of `1 << shift` bytes of which one is the shard's, and [`SWITCH`]es to tasks that
-    /// begin to run with others. All have as many batches, of the same references of the trace, and of several faults
-    /// the one in the earliest batch is the first. `None` from a source that one thread reads faster than many.
+    /// the first batch on, references that touch lines of `1 << shift` bytes of the shard, and [`SWITCH`]es to tasks that
+    /// begin to run with others. All sources know the same tasks at the end, and meet the same faults. `None` from a source
+    /// that one thread reads faster than many.
     ///
     /// [`SWITCH`]: crate::reference::SWITCH
     fn in_shards(&mut self, _count: usize, _shift: u32) -> Option<Vec<Box<dyn GlobalSource + Send>>> {
