@@ -84,7 +84,9 @@ def test_the_table_holds_every_figure_of_every_run_with_its_unit(tmp_path: Path)
 
 def test_after_kill_9_the_sweep_continues_with_nothing_lost_and_nothing_run_twice(tmp_path: Path) -> None:
     study, folder = write_study(tmp_path, references=12000, seeds=6), tmp_path / "out"
-    process = subprocess.Popen([SERVSIM, "sweep", study, "-o", folder, "--workers", "2"], stderr=subprocess.DEVNULL)
+    messages = tmp_path / "messages"
+    with messages.open("w") as stderr:
+        process = subprocess.Popen([SERVSIM, "sweep", study, "-o", folder, "--workers", "2"], stderr=stderr)
     wait_for(lambda: len(finished(folder)) >= 4, during=process)
     children = _children(process.pid)
     process.send_signal(signal.SIGKILL)
@@ -93,6 +95,7 @@ def test_after_kill_9_the_sweep_continues_with_nothing_lost_and_nothing_run_twic
     assert 4 <= len(before) < 24 and children
     wait_for(lambda: not any(_alive(pid) for pid in children))
     assert finished(folder) == before, "nothing is written without the sweep"
+    assert "Traceback" not in messages.read_text()
 
     again = servsim("sweep", study, "-o", folder, "--workers", 2, "--json")
     assert again.returncode == 0, again.stderr

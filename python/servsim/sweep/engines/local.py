@@ -96,14 +96,19 @@ def _work(connection: Connection, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    while True:
-        job = connection.recv()
-        try:
-            answer: str | BaseException = execute(job)
-        except Exception as error:
-            error.add_note("raised in a worker process:\n" + traceback.format_exc())
-            answer = error
-        connection.send(answer)
+    try:
+        while True:
+            connection.send(_made(connection.recv()))
+    except (EOFError, OSError):
+        return  # whoever asked was killed
+
+
+def _made(job: Job) -> str | BaseException:
+    try:
+        return execute(job)
+    except Exception as error:
+        error.add_note("raised in a worker process:\n" + traceback.format_exc())
+        return error
 
 
 def _watch(parent: int) -> None:
