@@ -9,6 +9,7 @@ pub mod counters;
 pub mod drive;
 pub mod earliest;
 pub mod event;
+pub mod hash;
 mod ids;
 mod processors;
 pub mod random;

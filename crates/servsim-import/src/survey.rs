@@ -3,6 +3,7 @@
 //! Consecutive references mostly repeat a task's page, so a small direct-mapped filter in front of
 //! the page map takes nearly all of them; the pass then costs a few nanoseconds per reference.
 
+use servsim_core::hash::spread;
 use servsim_core::{Privacy, PAGE_SHIFT};
 use std::collections::HashMap;
 
@@ -34,9 +35,8 @@ impl Survey {
     pub fn touch(&mut self, task: u32, first: u64, last: u64) {
         let mut page = first >> PAGE_SHIFT;
         loop {
-            // By Fibonacci hashing: pages that are used together often differ in their highest bits only.
-            let key = (page ^ u64::from(task) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let slot = (key >> (64 - FILTER.ilog2())) as usize;
+            // Pages that are used together often differ in their highest bits only.
+            let slot = spread(page ^ u64::from(task) << 32, FILTER.ilog2()) as usize;
             if self.filter[slot] != (page, task) {
                 self.filter[slot] = (page, task);
                 self.note(page, task);

@@ -26,6 +26,7 @@ use crate::protocol::{State, INVALID};
 use crate::replacement::Replacement;
 use crate::words::WordMask;
 use pool::Pool;
+use servsim_core::hash::spread;
 use servsim_core::LineAddr;
 use signatures::Signatures;
 
@@ -237,8 +238,8 @@ fn guess<W>(guesses: &[u32], frames: &[Frame<W>], line: LineAddr) -> Option<usiz
 /// side; so have lines that differ in their highest bits only, as the beginnings of data of several tasks do, but elsewhere.
 #[inline(always)]
 fn place_of_guess(guesses: usize, line: LineAddr) -> usize {
-    let high = (line.0 >> MOST_GUESSES.ilog2()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (line.0 ^ high >> (64 - MOST_GUESSES.ilog2())) as usize & (guesses - 1)
+    let bits = MOST_GUESSES.ilog2();
+    (line.0 ^ spread(line.0 >> bits, bits)) as usize & (guesses - 1)
 }
 
 /// The next guess for `line` will be `place`.

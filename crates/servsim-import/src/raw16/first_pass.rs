@@ -2,6 +2,7 @@
 //! up.
 
 use super::records::{Odd, Words, NO_ORIGIN, RECORD};
+use servsim_core::hash::spread;
 use servsim_core::PAGE_SHIFT;
 
 /// Entries of the filter of the first pass: 32 KiB.
@@ -78,7 +79,7 @@ impl Filter {
     /// 12 bits that depend on all of the word: regions begin at round addresses.
     #[inline]
     fn spread(word: u64) -> usize {
-        (word.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52) as usize
+        spread(word, FILTER.ilog2()) as usize
     }
 
     /// Whether the record's page is known to be touched by its process; it is from now on. Never

@@ -4,6 +4,7 @@
 //! side by side in one line of the host, and looks only at frames whose byte is that of the line: one if the line is
 //! there, hardly ever any if it is not.
 
+use servsim_core::hash::spread;
 use servsim_core::LineAddr;
 
 /// Ways of one number.
@@ -20,10 +21,10 @@ pub(super) struct Signatures {
     width: usize,
 }
 
-/// The byte of `line`: the best mixed bits of Fibonacci hashing.
+/// The byte of `line`.
 #[inline(always)]
 fn signature(line: LineAddr) -> u64 {
-    line.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56
+    spread(line.0, 8)
 }
 
 impl Signatures {
