@@ -43,6 +43,32 @@ def _script(body: str) -> str:
     return f"import sys, servsim.cli as c\n{command}sys.argv = ['servsim', 'boom']\nsys.exit(c.run())"
 
 
+#: The program, interrupted where it begins to load a module that it takes long over.
+INTERRUPTED = """
+import importlib.abc, os, signal, sys
+
+class Interrupts(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+sys.argv = ["servsim", "--version"]
+from servsim.start import main
+main()
+"""
+
+
+def test_ctrl_c_while_the_command_line_loads_ends_in_one_line() -> None:
+    done = _run(sys.executable, "-c", INTERRUPTED)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "servsim: interrupted\n")
+
+
+def test_a_program_that_was_told_to_ignore_ctrl_c_does_so_while_it_loads() -> None:
+    done = _run("sh", "-c", 'trap "" INT; exec "$0" -c "$1"', sys.executable, INTERRUPTED)
+    assert (done.returncode, done.stdout[:8], done.stderr) == (0, "servsim ", "")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--no-such-option"], ["report"], ["report", "--nonsense", "x"], ["quickstart", "--seed", "x"]],
