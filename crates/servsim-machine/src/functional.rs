@@ -348,38 +348,40 @@ impl<W: WordMask> Run<W> {
     #[inline(never)]
     pub fn perform(&mut self, records: &[Record], events: &[Event], privacy: &Privacy) {
         let Self { caches, tally, counted, handlers, shift, shard, joined, pages, .. } = self;
+        let processors = tally.current.len();
         let mut rest = records;
         // Fetches of the first record that were performed already.
         let mut done = 0;
-        while let Some(record) = rest.first() {
-            if record.op == Op::Event {
-                if record.address == SWITCH {
-                    let cpu = processor_of(record, tally.current.len(), *joined);
-                    caches.system.run_task(cpu, record.task);
+        while let Some(&Record { op, address, task, cpu: field, .. }) = rest.first() {
+            let cpu = processor_of(&rest[0], processors, *joined);
+            if op == Op::Event {
+                if address == SWITCH {
+                    caches.system.run_task(cpu, task);
                 } else if shard.is_first() {
-                    count_transaction(&mut counted.transactions, events[record.address as usize]);
+                    count_transaction(&mut counted.transactions, events[address as usize]);
                 }
                 rest = &rest[1..];
                 continue;
             }
-            let cpu = processor_of(record, tally.current.len(), *joined);
-            if !is_handler(handlers, record.task) {
-                caches.system.run_task(cpu, record.task);
+            if !is_handler(handlers, task) {
+                caches.system.run_task(cpu, task);
             }
-            let pair = tally.pair(cpu, record.task);
-            let hits = if *joined {
-                caches.run_joined_hits(cpu, *shift, rest, u64::MAX, &mut pair.hits)
-            } else {
-                caches.run_hits(cpu, *shift, rest, &mut pair.hits)
-            };
-            if done > 0 && hits > 0 {
-                pair.hits[usize::from(record.flags & KERNEL)][record.op as usize] -= done;
-                done = 0;
-            }
-            rest = &rest[hits..];
-            let same =
-                |r: &&Record| r.task == record.task && (*joined || r.cpu == record.cpu) && r.op != Op::Event;
-            if let Some(record) = rest.first().filter(same) {
+            let pair = tally.pair(cpu, task);
+            let same = |r: &Record| r.task == task && (*joined || r.cpu == field) && r.op != Op::Event;
+            // Hits, and the references between them that are none, until somebody else has the processor.
+            while rest.first().is_some_and(same) {
+                let hits = if *joined {
+                    caches.run_joined_hits(cpu, *shift, rest, u64::MAX, &mut pair.hits)
+                } else {
+                    caches.run_hits(cpu, *shift, rest, &mut pair.hits)
+                };
+                if done > 0 && hits > 0 {
+                    let first = &rest[0];
+                    pair.hits[usize::from(first.flags & KERNEL)][first.op as usize] -= done;
+                    done = 0;
+                }
+                rest = &rest[hits..];
+                let Some(record) = rest.first().filter(|record| same(record)) else { break };
                 let first = LineAddr::of(address_on(record, cpu), *shift);
                 if record.flags & CONTINUATION == 0 && shard.has(first) {
                     pair.others[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
@@ -396,7 +398,7 @@ impl<W: WordMask> Run<W> {
                 };
                 for_each_line(record, cpu, *shift, |access, piece| {
                     if shard.has(access.line) {
-                        caches.access(access, |has_tag| page(piece, has_tag));
+                        caches.access_behind_hits(access, |has_tag| page(piece, has_tag));
                     }
                 });
                 // The first of several fetches has missed, and the others hit.

@@ -450,11 +450,8 @@ impl<W: WordMask> Array<W> {
     pub(crate) fn prefetch(&self, line: LineAddr) {
         if self.pool.is_none() {
             let first = self.first_way(line);
-            let mut index = first;
-            while index < first + self.ways {
-                host::prefetch(&self.frames, index);
-                index += (host::LINE / size_of::<Frame<W>>()).max(1);
-            }
+            host::prefetch_all(&self.frames, first..first + self.ways);
+            host::prefetch_all(&self.cold, first..first + self.ways);
         }
     }
 

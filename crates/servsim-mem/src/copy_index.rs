@@ -199,6 +199,12 @@ impl CopyIndex {
         Some(block.rank as usize * BLOCK as usize + (line.0 % BLOCK) as usize)
     }
 
+    /// Brings nearer what tells where the record of `line` is.
+    #[inline]
+    pub fn prefetch_place(&self, line: LineAddr) {
+        self.blocks.prefetch(line.0 / BLOCK);
+    }
+
     /// The record at `place`. `S` is as wide as [`CopyIndex::width`] says, here and below.
     #[inline]
     pub fn record<S: Indexed>(&self, place: usize) -> LineRecord<S> {

@@ -280,16 +280,38 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// Performs one line's share of a reference; `page` is asked only when the bus is needed, once for each transaction, and
     /// told whether the cache has the tag of the line: otherwise nothing is asked of sharing.
     #[inline]
-    pub fn access(&mut self, access: &Access<W>, mut page: impl FnMut(bool) -> Page) {
+    pub fn access(&mut self, access: &Access<W>, page: impl FnMut(bool) -> Page) {
         let inner = self.at_coherence(access);
-        match self.system.hit_or_find(&inner) {
+        let found = self.system.hit_or_find(&inner);
+        self.complete(access, &inner, found, page);
+    }
+
+    /// The same for a share of the reference that a run of hits has just ended at, which need not be searched for again.
+    #[inline]
+    pub fn access_behind_hits(&mut self, access: &Access<W>, page: impl FnMut(bool) -> Page) {
+        let inner = self.at_coherence(access);
+        let missing = self.system.missing.take() == Some((inner.at, inner.line));
+        let found = if missing { Err(None) } else { self.system.hit_or_find(&inner) };
+        self.complete(access, &inner, found, page);
+    }
+
+    /// Completes an access with what [`CoherentSystem::hit_or_find`] said of it.
+    #[inline]
+    fn complete(
+        &mut self,
+        access: &Access<W>,
+        inner: &Access<W, CacheId>,
+        found: Result<(), Option<usize>>,
+        mut page: impl FnMut(bool) -> Page,
+    ) {
+        match found {
             Ok(()) => {
-                self.completed(&inner);
+                self.completed(inner);
             }
             Err(found) => {
-                let listed = self.approach(&inner, found);
+                let places = self.approach(inner, found);
                 let first = page(found.is_some());
-                if !self.transact_missed(&inner, (found, listed), first) {
+                if !self.transact_missed(inner, places, first) {
                     while !self.transact(access, page(true)).0.done {}
                 }
             }
@@ -437,9 +459,6 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             shared.write(0, line, &mut inside);
         }
         let fetched = outcome.op.is_some_and(BusOp::is_fetch) && !outcome.from_cache;
-        if let Some(line) = outcome.write_back {
-            shared.levels[0].prefetch(line);
-        }
         let found = fetched.then(|| shared.look_up(line, &mut inside));
         if let Some(line) = outcome.write_back {
             shared.given_up(line, true, &mut inside);

@@ -25,6 +25,7 @@ mod share;
 mod tally;
 
 use crate::array::Array;
+use crate::copy_index::CopyIndex;
 use crate::observer::Observer;
 use crate::system::CoherentSystem;
 use crate::words::WordMask;
@@ -285,26 +286,28 @@ impl Run {
         position
     }
 
-    /// The same over coherent caches: one, or one of code and one of data.
+    /// The same over coherent caches: one, or one of code and one of data. Also returns for what it searched in vain at last, as
+    /// [`Coherent::missing`].
     #[inline(always)]
     fn over<W, F, const PLAIN: bool, const FULL: bool, const JOINED: bool, const BOUNDED: bool>(
         self,
         kind: (Lines<FULL>, Field<JOINED, BOUNDED>),
-        (arrays, look_ups): (&mut [Array<W>], &mut [u64]),
+        (arrays, copies, look_ups): (&mut [Array<W>], &CopyIndex, &mut [u64]),
         records: (&[Record], u64),
         follower: &mut F,
         counts: &mut RunCounts,
-    ) -> usize
+    ) -> (usize, Option<(usize, LineAddr)>)
     where
         W: WordMask,
         F: Follower<W>,
     {
         if let Some(caches) = arrays.first_chunk_mut::<2>() {
-            let mut first_level = Coherent::<W, 2, PLAIN> { caches, look_ups };
-            return self.take(kind, &mut first_level, records, follower, counts);
+            let mut first_level = Coherent::<W, 2, PLAIN> { caches, copies, missing: None, look_ups };
+            return (self.take(kind, &mut first_level, records, follower, counts), first_level.missing);
         }
-        let Some(caches) = arrays.first_chunk_mut::<1>() else { return 0 };
-        self.take(kind, &mut Coherent::<W, 1, PLAIN> { caches, look_ups }, records, follower, counts)
+        let Some(caches) = arrays.first_chunk_mut::<1>() else { return (0, None) };
+        let mut first_level = Coherent::<W, 1, PLAIN> { caches, copies, missing: None, look_ups };
+        (self.take(kind, &mut first_level, records, follower, counts), first_level.missing)
     }
 }
 
@@ -328,14 +331,16 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     ) -> usize {
         let caches = cache.0..=cache.0 + data;
         let run = Run::new(cpu, self.stays);
-        let arrays = (&mut self.arrays[caches.clone()], &mut look_ups[caches]);
+        let arrays = (&mut self.arrays[caches.clone()], &self.copies, &mut look_ups[caches]);
         let (any, full) = ((Lines::<false>(shift), field), (Lines::<true>(shift), field));
-        if !arrays.0.iter().all(Array::goes_by_stamps) {
+        let (performed, missing) = if !arrays.0.iter().all(Array::goes_by_stamps) {
             run.over::<W, _, false, false, JOINED, BOUNDED>(any, arrays, records, follower, counts)
         } else if shift == W::LINE_SHIFT {
             run.over::<W, _, true, true, JOINED, BOUNDED>(full, arrays, records, follower, counts)
         } else {
             run.over::<W, _, true, false, JOINED, BOUNDED>(any, arrays, records, follower, counts)
-        }
+        };
+        self.missing = missing.map(|(half, line)| (CacheId(cache.0 + half), line));
+        performed
     }
 }

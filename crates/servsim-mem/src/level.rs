@@ -19,8 +19,6 @@ use servsim_core::LineAddr;
 
 /// No way.
 const NOWHERE: usize = usize::MAX;
-/// Words of 8 bytes in a line of the host's caches.
-const WORDS_OF_HOST_LINE: usize = host::LINE / 8;
 
 servsim_core::counters! {
     /// What one level counted.
@@ -163,10 +161,8 @@ impl Level {
     #[inline]
     pub fn prefetch(&self, line: LineAddr) {
         let first = self.set_index.of(line) * self.ways;
-        for index in (first..first + self.ways).step_by(WORDS_OF_HOST_LINE) {
-            host::prefetch(&self.lines, index);
-            host::prefetch(&self.tags, index);
-        }
+        host::prefetch_all(&self.lines, first..first + self.ways);
+        host::prefetch_all(&self.tags, first..first + self.ways);
     }
 
     /// Whether it has a valid copy.

@@ -69,6 +69,17 @@ pub struct Access<W, At = CpuId> {
     pub slot: usize,
 }
 
+/// Where the transaction of an access that does not hit finds what is known of its line ([`CoherentSystem::approach`]).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Places {
+    /// The frame that has the tag of the line, if one does.
+    found: Option<usize>,
+    /// That frame, or the one that the line will take.
+    pub index: usize,
+    /// The record of the line.
+    listed: usize,
+}
+
 /// What is known of the page of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
@@ -223,6 +234,8 @@ pub struct CoherentSystem<W, O = ()> {
     pub(crate) undecided: UndecidedPages,
     /// What became of prefetches.
     pub prefetches: PrefetchCounters,
+    /// What the last run of hits ended at, because the cache has no tag of that line; not for inner levels.
+    pub(crate) missing: Option<(CacheId, LineAddr)>,
     /// The last miss, or first use of a prefetched copy, with its line, for the caller to take.
     pub trigger: Option<(Trigger, LineAddr)>,
     /// Counters of each processor.
@@ -297,6 +310,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             raised: Lines::NONE,
             undecided: UndecidedPages::new(geometry.line),
             prefetches: PrefetchCounters::default(),
+            missing: None,
             trigger: None,
             counters: vec![Counters::default(); processors],
             observer,
@@ -385,7 +399,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// When it needs one: with the frame that has the tag of its line, if one does.
     #[inline]
     pub(crate) fn hit_or_find(&mut self, access: &Access<W, CacheId>) -> Result<(), Option<usize>> {
-        let index = self.arrays[access.at].find_and_guess(access.line).ok_or(None)?;
+        let Some(index) = self.arrays[access.at].find_and_guess(access.line) else {
+            self.arrays[access.at].prefetch(access.line);
+            return Err(None);
+        };
         if self.hit_at(access, index) {
             Ok(())
         } else {
@@ -468,22 +485,21 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         match self.hit_or_find(access) {
             Ok(()) => Outcome { done: true, ..Outcome::default() },
             Err(found) => {
-                let listed = self.approach(access, found);
-                self.transact_missed(access, (found, listed), page.into())
+                let places = self.approach(access, found);
+                self.transact_missed(access, places, page.into())
             }
         }
     }
 
-    /// The same for an access that is known not to hit, with what [`CoherentSystem::hit_or_find`] and
-    /// [`CoherentSystem::approach`] have found.
+    /// The same for an access that is known not to hit, with what [`CoherentSystem::approach`] has found.
     #[inline]
     pub(crate) fn transact_missed(
         &mut self,
         access: &Access<W, CacheId>,
-        found: (Option<usize>, usize),
+        places: Places,
         page: Page,
     ) -> Outcome {
-        with_cache_set!(self.copies, self.transact_on(access, found, page))
+        with_cache_set!(self.copies, self.transact_on(access, places, page))
     }
 
     /// The same with sets of caches as wide as the machine needs.
@@ -491,11 +507,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn transact_on<S: Indexed>(
         &mut self,
         access: &Access<W, CacheId>,
-        (found, listed): (Option<usize>, usize),
+        Places { found, index, listed }: Places,
         page: Page,
     ) -> Outcome {
         let private = page.private && self.table.uses_private;
-        let place = found.unwrap_or_else(|| self.make_room::<S>(access));
         self.history.keep(access.line, access.step(page.private));
         let state = found.map_or(INVALID, |index| self.arrays[access.at].frames[index].state);
         let (op, again) = self.request(state, access.write);
@@ -510,15 +525,13 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let mut outcome = Outcome { op: Some(op), done: !again, to_memory, ..Outcome::default() };
         let lines = self.snoop(access, &mut record, op, private, &mut outcome);
         let next = self.next_state(state, access.write, lines, private);
-        let index = if op.is_fetch() {
+        if op.is_fetch() {
             self.counters[access.at].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
-            self.fill(access, (&mut record, listed), (found, place), (page, used_earlier), &mut outcome);
-            place
+            self.fill(access, (&mut record, listed), (found, index), (page, used_earlier), &mut outcome);
         } else {
-            let index = found.expect("an upgrade has a copy");
+            debug_assert!(found.is_some(), "an upgrade has a copy");
             self.arrays[access.at].use_frame(index);
-            index
-        };
+        }
         self.copies.set_record(listed, &record);
         self.tell(access, access.at, access.line, state, access.event(Some(op)), next);
         self.complete(access, record.stale, index, next, !again);
@@ -538,19 +551,20 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.cells.request(state, write).map_or(INVALID, |request| request.next(lines, private))
     }
 
-    /// Brings nearer what the transaction of an access that does not hit will look up; the place of its line's record.
+    /// Where the transaction of an access that does not hit finds what is known of its line, which comes nearer, and with it what is
+    /// known of the line that makes room. `found` is the frame that has its tag; if none has, the set is on its way ([`Array::prefetch`]).
     #[inline]
-    pub(crate) fn approach(&mut self, access: &Access<W, CacheId>, found: Option<usize>) -> usize {
+    pub(crate) fn approach(&mut self, access: &Access<W, CacheId>, found: Option<usize>) -> Places {
         let array = &self.arrays[access.at];
-        let listed = if let Some(index) = found {
-            array.cold[index].record as usize
-        } else {
-            array.prefetch(access.line);
-            self.switches.prefetch(access.at, access.task, access.line);
-            self.copies.place_of(access.line)
-        };
+        if let Some(index) = found {
+            let listed = array.cold[index].record as usize;
+            self.copies.prefetch(listed);
+            return Places { found, index, listed };
+        }
+        self.switches.prefetch(access.at, access.task, access.line);
+        let listed = self.copies.place_of(access.line);
         self.copies.prefetch(listed);
-        listed
+        Places { found, index: self.make_room(access), listed }
     }
 
     /// The same for a transaction that comes later: nothing is made yet.
@@ -569,11 +583,11 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// The frame that the line will take. What is known of the line that leaves it comes nearer meanwhile.
     #[inline(always)]
-    fn make_room<S: Indexed>(&mut self, access: &Access<W, CacheId>) -> usize {
+    fn make_room(&mut self, access: &Access<W, CacheId>) -> usize {
         let array = &mut self.arrays[access.at];
-        let place = array.victim(access.line);
-        S::prefetch(&self.copies, array.cold[place].record as usize);
-        place
+        let index = array.victim(access.line);
+        self.copies.prefetch(array.cold[index].record as usize);
+        index
     }
 
     /// The transaction that the access would need now; `None` when it would hit.
@@ -1115,6 +1129,13 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     #[inline]
     pub(crate) fn is_dirty_at(&self, cache: CacheId, index: usize) -> bool {
         self.cells.is_dirty(self.arrays[cache].frames[index].state)
+    }
+
+    /// The line in frame `index` of `cache`, if its copy is dirty.
+    #[inline]
+    pub(crate) fn dirty_line_at(&self, cache: CacheId, index: usize) -> Option<LineAddr> {
+        let frame = &self.arrays[cache].frames[index];
+        self.cells.is_dirty(frame.state).then_some(frame.line)
     }
 
     /// Ends the run: misses still pending were false sharing.

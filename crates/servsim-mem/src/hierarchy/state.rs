@@ -102,6 +102,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             observer: _,
             ages: _,
             shadow_frames: _,
+            missing: _,
         } = self;
         assert!(written_back.is_empty(), "lines that were written back and not taken");
         copies.save(out);

@@ -71,11 +71,22 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     ) -> (usize, u64) {
         let caches = cache.0..=cache.0 + data;
         let run = Run::new(cpu, self.stays);
-        let (arrays, look_ups) = (&mut self.arrays[caches.clone()], &mut look_ups[caches]);
+        let (arrays, copies) = (&mut self.arrays[caches.clone()], &self.copies);
+        let look_ups = &mut look_ups[caches];
         if let Some(caches) = arrays.first_chunk_mut::<2>() {
-            return run.take_few(shift, &mut Coherent::<W, 2, false> { caches, look_ups }, records, counts);
+            return run.take_few(
+                shift,
+                &mut Coherent::<W, 2, false> { caches, copies, missing: None, look_ups },
+                records,
+                counts,
+            );
         }
         let Some(caches) = arrays.first_chunk_mut::<1>() else { return (0, 0) };
-        run.take_few(shift, &mut Coherent::<W, 1, false> { caches, look_ups }, records, counts)
+        run.take_few(
+            shift,
+            &mut Coherent::<W, 1, false> { caches, copies, missing: None, look_ups },
+            records,
+            counts,
+        )
     }
 }

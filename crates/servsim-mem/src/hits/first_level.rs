@@ -4,6 +4,7 @@
 #![allow(clippy::inline_always)]
 
 use crate::array::{Array, Frame, Parts};
+use crate::copy_index::CopyIndex;
 use crate::words::WordMask;
 use servsim_core::LineAddr;
 
@@ -51,6 +52,10 @@ pub(crate) trait View<W> {
 /// Coherent caches of one processor.
 pub(super) struct Coherent<'a, W, const CACHES: usize, const PLAIN: bool> {
     pub caches: &'a mut [Array<W>; CACHES],
+    /// What the transaction of a miss asks.
+    pub copies: &'a CopyIndex,
+    /// The line that was searched for in vain, and in which cache.
+    pub missing: Option<(usize, LineAddr)>,
     pub look_ups: &'a mut [u64],
 }
 
@@ -74,7 +79,14 @@ impl<W: WordMask, const CACHES: usize, const PLAIN: bool> FirstLevel<W> for Cohe
 
     #[inline(always)]
     fn find(&mut self, half: usize, line: LineAddr) -> Option<Self::Place> {
-        Some((half, self.caches[half].find_for_hits(line)?))
+        let found = self.caches[half].find_for_hits(line);
+        if found.is_none() {
+            // The access misses soon.
+            self.missing = Some((half, line));
+            self.caches[half].prefetch(line);
+            self.copies.prefetch_place(line);
+        }
+        Some((half, found?))
     }
 
     fn count_second_line(&mut self, half: usize) {

@@ -38,7 +38,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let op = self.cells.request(INVALID, false)?.op;
         let private = page.private && self.table.uses_private;
         self.history.keep(access.line, access.step(page.private));
-        let place = found.unwrap_or_else(|| self.make_room::<S>(access));
+        let place = found.unwrap_or_else(|| self.make_room(access));
         let listed = self.copies.place_of(access.line);
         let mut record = self.copies.record::<S>(listed);
         let mode = usize::from(access.kernel);
