@@ -458,6 +458,36 @@ impl<W: WordMask> Array<W> {
         }
     }
 
+    /// Brings nearer what a search for `line` asks first. Not for pools.
+    #[inline]
+    pub(crate) fn prefetch_signatures(&self, line: LineAddr) {
+        self.signatures.prefetch(self.set_index.of(line));
+    }
+
+    /// Brings nearer the frames that may have `line`; whether there are any. Not for pools.
+    #[inline]
+    pub(crate) fn prefetch_found(&self, line: LineAddr) -> bool {
+        let set = self.set_index.of(line);
+        let mut any = false;
+        let is_in = |way| {
+            host::prefetch(&self.frames, set * self.ways + way);
+            any = true;
+            false
+        };
+        self.signatures.find(set, line, is_in);
+        any
+    }
+
+    /// Brings nearer all that a fill asks of the frames that `line` may take. Not for pools.
+    #[inline]
+    pub(crate) fn prefetch_room(&self, line: LineAddr) {
+        self.prefetch(line);
+        let first = self.first_way(line);
+        for index in (first..first + self.ways).step_by((host::LINE / size_of::<Cold<W>>()).max(1)) {
+            host::prefetch(&self.cold, index);
+        }
+    }
+
     /// Stamps a frame as used now.
     #[inline]
     pub(crate) fn stamp(&mut self, index: usize) {

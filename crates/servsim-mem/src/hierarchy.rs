@@ -12,6 +12,7 @@
 
 mod groups;
 mod hits;
+mod left;
 mod moves;
 mod state;
 mod timed;
