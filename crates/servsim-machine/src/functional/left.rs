@@ -6,6 +6,9 @@
 //! what is the same on every machine is worked out once for all: the line, its words, its page, the cache, the place of the
 //! line's record.
 
+// The loop over steps is one function.
+#![allow(clippy::inline_always)]
+
 use super::{count_transaction, Facts, Run};
 use crate::setup::Setup;
 use servsim_core::{CacheId, CpuId, Event, LineAddr};

@@ -108,7 +108,8 @@ fn what_is_told_once_for_all_is_what_each_run_finds_out() {
     for n in 0..20_000 {
         let (task, op) = (r.below(5) as u32, [Op::Fetch, Op::Load, Op::Store][r.below(3) as usize]);
         // Pages that some tasks share, of users and of the kernel; some accesses lie in two lines.
-        let address = (r.below(4) + r.below(2) * u64::from(task)) << 12 | r.below(40) * 20;
+        let page = r.below(4) + r.below(2) * u64::from(task);
+        let address = page * 4096 + r.below(40) * 20;
         let flags = if r.below(3) == 0 { KERNEL } else { 0 };
         let record = Record::new(task, op, address, 1 + r.below(16) as u8);
         items.push((Record { cpu: (task % 3) as u8, flags, ..record }, None));
@@ -124,7 +125,8 @@ fn what_is_told_once_for_all_is_what_each_run_finds_out() {
     };
     for split in [false, true] {
         let spec = HierarchySpec { split, ..HierarchySpec::default() };
-        let machine = |n: u32| (setup("mesi", 512 << n, 2, n % 2 == 0, Rules::default()), spec.clone());
+        let machine =
+            |n: u32| (setup("mesi", 512 << n, 2, n.is_multiple_of(2), Rules::default()), spec.clone());
         let counted = compare_on(&open, &(0..6).map(machine).collect::<Vec<_>>());
         let total = counted[0].total();
         assert!(counted[0].transactions.iter().all(|&ends| ends > 50), "{:?}", counted[0].transactions);
