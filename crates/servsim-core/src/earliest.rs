@@ -40,6 +40,15 @@ impl Earliest {
         }
     }
 
+    /// The first happens later now, at `time`, which is known: what [`Earliest::set`] does, without a look at where it stands.
+    #[inline]
+    pub fn postpone_first(&mut self, time: u64) {
+        let Some(&(old, index)) = self.order.last() else { return };
+        debug_assert!(old <= time && time != u64::MAX, "it happens, and no sooner");
+        self.times[index] = time;
+        self.sink((time, index));
+    }
+
     /// Moves the last of the list, `entry` from now on, to its place.
     #[inline]
     fn sink(&mut self, entry: (u64, usize)) {
@@ -87,7 +96,12 @@ mod tests {
             for _ in 0..2000 {
                 let (index, time) = (random.below(count as u64) as usize, random.below(40));
                 let time = if time == 0 { u64::MAX } else { time };
-                earliest.set(index, time);
+                let (of_first, first, _) = earliest.first_two();
+                if index == of_first && first <= time && time != u64::MAX {
+                    earliest.postpone_first(time);
+                } else {
+                    earliest.set(index, time);
+                }
                 list[index] = time;
                 let first = (0..count).min_by_key(|&index| list[index]).unwrap();
                 let others = (0..count).filter(|&index| index != first).map(|index| list[index]);

@@ -6,18 +6,19 @@
 //!
 //! Over 400 lines: what a run knows, does and counts is to be read in one place.
 
+mod left;
 mod translation_and_prefetch;
 
 use crate::place::{address_on, page_of};
 use crate::read_ahead::for_each_batch;
 use crate::setup::{with_word_mask, Setup};
+pub(crate) use left::{LeftUse, Step, IN_KERNEL, ON_KERNELS, ON_PRIVATE, OWNER_KNOWN, USED_EARLIER, WRITE};
 use servsim_core::reference::{CONTINUATION, KERNEL, SWITCH};
 use servsim_core::{
     Batch, CpuId, Event, GlobalSource, LineAddr, Op, Privacy, Record, Shard, SourceError, TaskKind, ANY_CPU,
     PAGE_SHIFT,
 };
 use servsim_import::Survey;
-use servsim_mem::late_uses::LateUses;
 use servsim_mem::{
     Access, Counters, GroupCounters, Hierarchy, HierarchySpec, LevelCounters, Page, PrefetchCounters,
     RunCounts, TlbCounters, WordMask,
@@ -252,52 +253,6 @@ pub(crate) fn count_transaction(transactions: &mut Vec<u64>, event: Event) {
     }
 }
 
-/// Flag of a record that is left: its task used the line in an earlier quantum.
-pub(crate) const USED_EARLIER: u8 = 128;
-
-/// The `address` of an event with this bit stands for one of [`Left::uses`].
-pub(crate) const LATE_USES: u64 = 1 << 62;
-
-/// The same with this bit for one of [`Left::ages`].
-pub(crate) const AGE: u64 = 1 << 61;
-
-/// What is left of a sequence of records for one machine of several, with what the events among it name.
-#[derive(Default)]
-pub(crate) struct Left<W> {
-    pub records: Vec<Record>,
-    pub events: Vec<Event>,
-    /// Uses that were left out.
-    pub uses: Vec<LateUses<W>>,
-    /// How many lines the cache that is asked next has used since it used a line.
-    pub ages: Vec<(LineAddr, usize)>,
-    /// How many of `uses` and `ages` have a record.
-    named: (usize, usize),
-}
-
-impl<W> Left<W> {
-    /// Has the next records stand for the uses and ages that have none.
-    pub fn name_new(&mut self) {
-        let (uses, ages) = (self.named.0..self.uses.len(), self.named.1..self.ages.len());
-        self.named = (uses.end, ages.end);
-        let places = uses.map(|place| LATE_USES | place as u64).chain(ages.map(|place| AGE | place as u64));
-        self.records.extend(places.map(|place| Record::new(0, Op::Event, place, 1)));
-    }
-
-    /// Forgets the ages that have no record.
-    pub fn forget_new_ages(&mut self) {
-        self.ages.truncate(self.named.1);
-    }
-
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.records.clear();
-        self.events.clear();
-        self.uses.clear();
-        self.ages.clear();
-        self.named = (0, 0);
-    }
-}
-
 /// A machine, or one shard of it, in the middle of a run. References count in the shard of their first
 /// line, transactions in the first shard.
 pub(crate) struct Run<W> {
@@ -334,13 +289,6 @@ impl<W: WordMask> Run<W> {
     /// The same for a whole machine.
     pub fn of_all(setup: &Setup, spec: &HierarchySpec, facts: &Facts) -> Self {
         Self::new(setup, spec, Shard::WHOLE, facts)
-    }
-
-    /// The same for a machine that is asked only for what is left ([`Run::perform_left`]).
-    pub fn of_what_is_left(setup: &Setup, spec: &HierarchySpec, facts: &Facts) -> Self {
-        let mut run = Self::of_all(&Setup { shadow: false, ..setup.clone() }, spec, facts);
-        run.caches.system.defer_stamps(setup.shadow.then(|| setup.geometry.frames()));
-        run
     }
 
     /// Performs `records`, whose events are in `events`. Of records within one line, a shard is given
@@ -406,34 +354,6 @@ impl<W: WordMask> Run<W> {
                 if done == references_of(record, *joined) {
                     (rest, done) = (&rest[1..], 0);
                 }
-            }
-        }
-    }
-
-    /// Performs what is left of a sequence of records, each within a line, whose references somebody else counts.
-    #[inline(never)]
-    pub fn perform_left(&mut self, left: &Left<W>, privacy: &Privacy) {
-        let Self { caches, counted, handlers, shift, joined, tally, .. } = self;
-        let Left { records, events, uses, ages, named: _ } = left;
-        for record in records {
-            let cpu = processor_of(record, tally.current.len(), *joined);
-            if record.op != Op::Event {
-                if !is_handler(handlers, record.task) {
-                    caches.system.run_task(cpu, record.task);
-                }
-                caches.system.switches.told = Some(record.flags & USED_EARLIER != 0);
-                for_each_line(record, cpu, *shift, |access, piece| {
-                    caches.access(access, |_| page_of(privacy, piece));
-                });
-                caches.system.ages.clear();
-            } else if record.address == SWITCH {
-                caches.system.run_task(cpu, record.task);
-            } else if record.address & LATE_USES != 0 {
-                caches.system.note_late_uses(&uses[(record.address - LATE_USES) as usize]);
-            } else if record.address & AGE != 0 {
-                caches.system.ages.push(ages[(record.address - AGE) as usize]);
-            } else {
-                count_transaction(&mut counted.transactions, events[record.address as usize]);
             }
         }
     }

@@ -13,13 +13,15 @@ mod ages;
 mod filter;
 
 use crate::functional::{
-    for_each_line, interrupted, is_handler, join_fetches, processor_of, references_of, Counted, Facts, Left,
-    Run, Tally, USED_EARLIER,
+    for_each_line, interrupted, is_handler, join_fetches, processor_of, references_of, Counted, Facts,
+    LeftUse, Run, Step, Tally, IN_KERNEL, ON_KERNELS, ON_PRIVATE, OWNER_KNOWN, USED_EARLIER, WRITE,
 };
+use crate::place::page_of;
 use crate::setup::{with_word_mask, Setup};
 use filter::{filters, Filter, Shape};
-use servsim_core::reference::{CONTINUATION, KERNEL, PRIVATE, SHARED, SWITCH};
-use servsim_core::{Batch, GlobalSource, Op, Privacy, Record, SourceError};
+use servsim_core::reference::{CONTINUATION, KERNEL};
+use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError};
+use servsim_mem::copy_index::Places;
 use servsim_mem::switches::Switches;
 use servsim_mem::{HierarchySpec, RunCounts, WordMask};
 use std::panic::resume_unwind;
@@ -28,6 +30,9 @@ use std::sync::{Mutex, PoisonError};
 /// Records that a machine performs before the next has its turn, at least: enough to bring what it knows
 /// into the host's caches once for many of them; 32 MiB.
 const STRETCH: usize = 1 << 21;
+/// The same of what is left, nearly all of which it has to fetch anyway: so few that the host's last cache keeps them for the
+/// next machine; 5 MiB.
+const STEPS: usize = 1 << 17;
 
 /// What must be equal for machines to share one pass.
 fn class_of(setup: &Setup, spec: &HierarchySpec) -> (usize, u64, bool) {
@@ -67,7 +72,7 @@ fn run_with<W: WordMask>(
     let new = if filtered { Run::of_what_is_left } else { Run::of_all };
     let perform = |run: &mut Run<W>, left: &Left<W>, privacy: &Privacy| {
         if filtered {
-            run.perform_left(left, privacy);
+            run.perform_left(&left.steps);
         } else {
             run.perform(&left.records, &left.events, privacy);
         }
@@ -77,7 +82,7 @@ fn run_with<W: WordMask>(
     let mut runs: Vec<(Run<W>, usize)> = machines.iter().zip(&sieve.filter_of).map(new).collect();
     let privacy = source.privacy().clone();
     let (mut stretch, mut more, mut done) = (sieve.nothing_left(), true, 0);
-    while more || !stretch[0].records.is_empty() {
+    while more || stretch[0].length() > 0 {
         let read = || {
             more = more
                 && sieve.fill(source, &privacy, &mut |records| {
@@ -123,6 +128,31 @@ fn while_performed<R: Send, T>(
     })
 }
 
+/// What is left of a stretch for some machines.
+struct Left<W> {
+    /// If nothing is filtered: all records, and the events among them.
+    records: Vec<Record>,
+    events: Vec<Event>,
+    /// Otherwise: what the machines are told.
+    steps: Vec<Step<W>>,
+}
+
+impl<W> Left<W> {
+    fn nothing() -> Self {
+        Self { records: Vec::new(), events: Vec::new(), steps: Vec::new() }
+    }
+
+    fn length(&self) -> usize {
+        self.records.len() + self.steps.len()
+    }
+
+    fn clear(&mut self) {
+        self.records.clear();
+        self.events.clear();
+        self.steps.clear();
+    }
+}
+
 /// Takes out of batches what machines need not be asked for.
 struct Sieve<W> {
     /// Each is told what the one before leaves.
@@ -135,6 +165,8 @@ struct Sieve<W> {
     /// The references, if there is a filter; those taken out count as hits.
     tally: Tally,
     switches: Switches,
+    /// Of the records of lines, on every machine.
+    places: Places,
     handlers: Vec<bool>,
     shape: Shape,
 }
@@ -155,6 +187,11 @@ impl<W: WordMask> Sieve<W> {
             left: Vec::new(),
             tally: Tally::new(first.processors),
             switches: Switches::new(first.processors),
+            places: if machines.iter().all(|(_, spec)| spec.shared.is_empty()) {
+                Places::by_line()
+            } else {
+                Places::default()
+            },
             handlers: facts.handlers.clone(),
             shape: Shape {
                 processors: first.processors,
@@ -169,7 +206,7 @@ impl<W: WordMask> Sieve<W> {
 
     /// Nothing left by any filter.
     fn nothing_left(&self) -> Vec<Left<W>> {
-        (0..self.filters.len().max(1)).map(|_| Left::default()).collect()
+        (0..self.filters.len().max(1)).map(|_| Left::nothing()).collect()
     }
 
     /// By processor: what the first filter has left, and no filter up to that number.
@@ -190,7 +227,8 @@ impl<W: WordMask> Sieve<W> {
         proceed: &mut dyn FnMut(u64) -> bool,
     ) -> Result<bool, SourceError> {
         let mut more = true;
-        while more && self.left[0].records.len() < STRETCH {
+        let most = if self.filters.is_empty() { STRETCH } else { STEPS };
+        while more && self.left[0].length() < most {
             more = source.next_batch(&mut self.batch)?;
             if more {
                 let batch = std::mem::take(&mut self.batch);
@@ -204,10 +242,10 @@ impl<W: WordMask> Sieve<W> {
         for number in 0..self.filters.len() {
             let (before, left) = self.left.split_at_mut(number);
             if let Some(before) = before.last() {
-                self.filters[number].leave_rest(before, &self.shape, &mut left[0]);
+                self.filters[number].leave_rest(&before.steps, &self.shape, &mut left[0].steps);
             }
             if !more {
-                self.filters[number].finish(&mut left[0]);
+                self.filters[number].finish(&mut left[0].steps);
             }
         }
         Ok(more)
@@ -215,27 +253,29 @@ impl<W: WordMask> Sieve<W> {
 
     #[inline(never)]
     fn pass(&mut self, batch: &Batch, privacy: &Privacy) {
-        let left = &mut self.left[0];
-        let first_event = left.events.len() as u64;
-        left.events.extend_from_slice(&batch.events);
+        let Left { records, events, steps } = &mut self.left[0];
         let Some(filter) = self.filters.first_mut() else {
+            let first_event = events.len() as u64;
+            events.extend_from_slice(&batch.events);
             let moved = |record: &Record| Record { address: record.address + first_event, ..*record };
             let all = batch.records.iter();
-            left.records
-                .extend(all.map(|record| if record.op == Op::Event { moved(record) } else { *record }));
+            records.extend(all.map(|record| if record.op == Op::Event { moved(record) } else { *record }));
             return;
         };
         let mut rest = batch.records.as_slice();
         while let Some((record, others)) = rest.split_first() {
             if record.op == Op::Event {
-                left.records.push(Record { address: record.address + first_event, ..*record });
+                let event = batch.events[record.address as usize];
+                if matches!(event, Event::TransactionEnd { .. }) {
+                    steps.push(Step::End(event));
+                }
                 rest = others;
                 continue;
             }
             let cpu = processor_of(record, self.shape.processors, self.shape.joined);
             if !self.switches.runs(cpu, record.task) && !is_handler(&self.handlers, record.task) {
                 self.switches.begin(cpu, record.task);
-                left.records.push(Record { op: Op::Event, address: SWITCH, ..*record });
+                steps.push(Step::Switch(cpu, record.task));
             }
             let pair = self.tally.pair(cpu, record.task);
             let passed = filter.pass_run(cpu, rest, &self.shape, &mut pair.hits);
@@ -244,11 +284,26 @@ impl<W: WordMask> Sieve<W> {
                 continue;
             }
             for_each_line::<W>(record, cpu, self.shape.shift, |access, piece| {
-                let mut piece = with_privacy(piece, privacy);
-                if self.switches.used(access.task, access.line) {
-                    piece.flags |= USED_EARLIER;
-                }
-                filter.leave(&piece, &self.shape, left);
+                let (cache, _) = Filter::<W>::place(cpu, piece, &self.shape);
+                let page = page_of(privacy, piece);
+                let flags = [
+                    (access.kernel, IN_KERNEL),
+                    (access.write, WRITE),
+                    (self.switches.used(access.task, access.line), USED_EARLIER),
+                    (page.private, ON_PRIVATE),
+                    (page.kernel.is_some(), OWNER_KNOWN),
+                    (page.kernel == Some(true), ON_KERNELS),
+                ];
+                let left = LeftUse {
+                    line: access.line,
+                    task: access.task,
+                    place: self.places.place_of(access.line) as u32,
+                    words: access.words,
+                    cache: cache.0 as u16,
+                    slot: access.slot as u8,
+                    flags: flags.iter().fold(0, |all, &(is, flag)| all | if is { flag } else { 0 }),
+                };
+                filter.leave(&left, steps);
             });
             // The first of several fetches is left, and the others hit.
             let (mode, op) = (usize::from(record.flags & KERNEL), record.op as usize);
@@ -257,14 +312,4 @@ impl<W: WordMask> Sieve<W> {
             rest = others;
         }
     }
-}
-
-/// A record within a line with what is known of its page, so that not every machine asks.
-fn with_privacy(record: &Record, privacy: &Privacy) -> Record {
-    let told = match record.flags & (PRIVATE | SHARED) {
-        0 if privacy.is_private(record) => PRIVATE,
-        0 => SHARED,
-        _ => 0,
-    };
-    Record { flags: record.flags | told, ..*record }
 }

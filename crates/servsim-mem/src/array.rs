@@ -445,7 +445,7 @@ impl<W: WordMask> Array<W> {
         })
     }
 
-    /// Brings the frames nearer among which [`Array::victim`] chooses for `line`.
+    /// Brings nearer all that a fill asks of the frames that `line` may take.
     #[inline]
     pub(crate) fn prefetch(&self, line: LineAddr) {
         if self.pool.is_none() {
@@ -453,6 +453,26 @@ impl<W: WordMask> Array<W> {
             host::prefetch_all(&self.frames, first..first + self.ways);
             host::prefetch_all(&self.cold, first..first + self.ways);
         }
+    }
+
+    /// Brings nearer what a search for `line` asks first. Not for pools.
+    #[inline]
+    pub(crate) fn prefetch_signatures(&self, line: LineAddr) {
+        self.signatures.prefetch(self.set_index.of(line));
+    }
+
+    /// Brings nearer the frames that may have `line`; whether there are any. Not for pools.
+    #[inline]
+    pub(crate) fn prefetch_found(&self, line: LineAddr) -> bool {
+        let set = self.set_index.of(line);
+        let mut any = false;
+        let is_in = |way| {
+            host::prefetch(&self.frames, set * self.ways + way);
+            any = true;
+            false
+        };
+        self.signatures.find(set, line, is_in);
+        any
     }
 
     /// Stamps a frame as used now.

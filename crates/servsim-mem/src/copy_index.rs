@@ -10,13 +10,14 @@
 
 mod block;
 mod far_lines;
+mod told;
 
 use crate::array::EMPTY;
 use crate::cache_set::{CacheSet, Many};
 use crate::host;
 use crate::snapshot::{Damaged, Reader, Writer};
-use crate::sparse::{Entry, Table};
 use crate::switches::Loss;
+pub use block::Places;
 use block::{Block, BLOCK};
 use far_lines::FarLines;
 use servsim_core::LineAddr;
@@ -50,7 +51,9 @@ enum Records {
 /// The index of copies.
 #[derive(Debug)]
 pub struct CopyIndex {
-    blocks: Table<Block>,
+    places: Places,
+    /// Whether only somebody else knows the places ([`CopyIndex::leave_out_places`]).
+    told: bool,
     records: Records,
 }
 
@@ -151,7 +154,7 @@ impl CopyIndex {
             65..=128 => Records::Wider(Vec::new()),
             _ => Records::Widest(FarLines::new(caches.div_ceil(64))),
         };
-        Self { blocks: Table::default(), records }
+        Self { places: Places::default(), told: false, records }
     }
 
     /// How wide its sets are.
@@ -168,41 +171,47 @@ impl CopyIndex {
     /// Where the record of `line` is and stays.
     #[inline]
     pub fn place_of(&mut self, line: LineAddr) -> usize {
-        let block = self.blocks.at(line.0 / BLOCK);
-        let mut rank = block.rank;
-        if rank == Block::FREE.rank {
-            rank = self.add_block(line);
+        debug_assert!(!self.told, "places are told");
+        let place = self.places.place_of(line);
+        if place >= self.length() {
+            self.make_room(self.places.len());
         }
-        rank as usize * BLOCK as usize + (line.0 % BLOCK) as usize
+        place
     }
 
-    /// Makes room for the records of a new block, that of `line`; its rank.
+    /// Records that there are.
+    #[inline]
+    fn length(&self) -> usize {
+        match &self.records {
+            Records::Narrow(records) => records.len(),
+            Records::Wide(records) => records.len(),
+            Records::Wider(records) => records.len(),
+            Records::Widest(lines) => lines.length(),
+        }
+    }
+
+    /// Makes room for so many records.
     #[cold]
-    fn add_block(&mut self, line: LineAddr) -> u32 {
-        let rank = self.blocks.len() - 1;
-        let length = (rank + 1) * BLOCK as usize;
-        assert!(u32::try_from(length).is_ok(), "more than {length} lines");
+    fn make_room(&mut self, length: usize) {
         match &mut self.records {
             Records::Narrow(records) => records.resize(length, Narrow::default()),
             Records::Wide(records) => records.resize(length, Wide::default()),
             Records::Wider(records) => records.resize(length, Wider::default()),
             Records::Widest(lines) => lines.resize(length),
         }
-        self.blocks.at(line.0 / BLOCK).rank = rank as u32;
-        rank as u32
     }
 
     /// Where the record of `line` is, if there is one; there is one of each line that was touched.
     #[inline]
     pub fn find(&self, line: LineAddr) -> Option<usize> {
-        let block = self.blocks.get(line.0 / BLOCK)?;
-        Some(block.rank as usize * BLOCK as usize + (line.0 % BLOCK) as usize)
+        debug_assert!(!self.told, "places are told");
+        self.places.find(line)
     }
 
     /// Brings nearer what tells where the record of `line` is.
     #[inline]
     pub fn prefetch_place(&self, line: LineAddr) {
-        self.blocks.prefetch(line.0 / BLOCK);
+        self.places.prefetch(line);
     }
 
     /// The record at `place`. `S` is as wide as [`CopyIndex::width`] says, here and below.
@@ -234,7 +243,7 @@ impl CopyIndex {
             let first = block.rank as usize * BLOCK as usize;
             (0..BLOCK).map(move |at| (LineAddr(block.number * BLOCK + at), self.record(first + at as usize)))
         };
-        let all = self.blocks.sorted().into_iter().flat_map(lines);
+        let all = self.places.sorted().into_iter().flat_map(lines);
         all.filter(|(_, record): &(_, LineRecord<S>)| !record.seen.is_empty()).collect()
     }
 
@@ -313,7 +322,7 @@ impl CopyIndex {
 
     /// Bytes of host memory in use, for the bench.
     pub fn bytes(&self) -> usize {
-        self.blocks.bytes()
+        self.places.bytes()
             + match &self.records {
                 Records::Narrow(records) => size_of_val(records.as_slice()),
                 Records::Wide(records) => size_of_val(records.as_slice()),
@@ -331,7 +340,11 @@ mod tests {
     use std::collections::HashMap;
 
     fn agrees_with_a_plain_map<S: Indexed>(caches: usize) {
-        let mut index = CopyIndex::new(caches);
+        let (mut index, mut places) = (CopyIndex::new(caches), Places::default());
+        // Two that are told places, of blocks and of lines.
+        let (mut told, mut told_lines) = (CopyIndex::new(caches), CopyIndex::new(caches));
+        let mut lines = Places::by_line();
+        told_lines.leave_out_places();
         let mut plain: HashMap<LineAddr, LineRecord<S>> = HashMap::new();
         let mut random = RandomStream::new(caches as u64, "copy index");
         for _ in 0..20_000 {
@@ -340,6 +353,12 @@ mod tests {
             let place = index.place_of(line);
             assert_eq!(index.find(line), Some(place));
             assert_eq!(index.record(place), *expected, "{caches} caches, line {line:?}");
+            assert_eq!(places.place_of(line), place, "{caches} caches, line {line:?}");
+            let line_place = lines.place_of(line);
+            for (told, place) in [(&mut told, place), (&mut told_lines, line_place)] {
+                assert_eq!(told.place_told(line, place), place);
+                assert_eq!(told.record(place), *expected, "{caches} caches, line {line:?}");
+            }
             let mut set = || {
                 let mut set = S::default();
                 (0..random.below(5)).for_each(|_| set.insert(CacheId(random.below(caches as u64) as usize)));
@@ -352,6 +371,8 @@ mod tests {
                 loss: Loss::of(CacheId(0), Taker::Snoop, line.0 as u32),
             };
             index.set_record(place, expected);
+            told.set_record(place, expected);
+            told_lines.set_record(line_place, expected);
         }
         let (mut out, mut again) = (Writer::default(), CopyIndex::new(caches));
         index.save(&mut out);

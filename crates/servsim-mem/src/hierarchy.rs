@@ -12,6 +12,7 @@
 
 mod groups;
 mod hits;
+mod left;
 mod moves;
 mod state;
 mod timed;
@@ -309,9 +310,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
                 self.completed(inner);
             }
             Err(found) => {
-                let places = self.approach(inner, found);
+                let approached = self.approach(inner, found);
                 let first = page(found.is_some());
-                if !self.transact_missed(inner, places, first) {
+                if !self.transact_missed(inner, approached, first) {
                     while !self.transact(access, page(true)).0.done {}
                 }
             }

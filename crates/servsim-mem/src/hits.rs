@@ -29,6 +29,7 @@ use crate::copy_index::CopyIndex;
 use crate::observer::Observer;
 use crate::system::CoherentSystem;
 use crate::words::WordMask;
+pub use few::Few;
 use first_level::Coherent;
 pub(crate) use first_level::{FirstLevel, View};
 pub(crate) use follower::Nobody;

@@ -41,10 +41,15 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.shadow_frames = shadow_frames.unwrap_or(0);
     }
 
+    /// From here on the places of records are told, by line. Not where levels outside ask who has a line.
+    pub fn leave_out_places(&mut self) {
+        self.copies.leave_out_places();
+    }
+
     /// Takes note of uses.
     pub fn note_late_uses(&mut self, uses: &LateUses<W>) {
         let LateUses { cache, task, line, stamp, touched, written } = *uses;
-        let Some(index) = self.arrays[cache].find(line) else { return };
+        let Some(index) = self.arrays[cache].search(line) else { return };
         let frame = &mut self.arrays[cache].frames[index];
         frame.stamp = stamp;
         frame.touched.add(touched);
@@ -57,6 +62,31 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             let access = Access { at: cache, line, words: touched, write, kernel: false, task, slot: 0 };
             self.judge_pending(&access, index);
         }
+    }
+
+    /// Brings nearer what tells where `cache` has `line`.
+    #[inline]
+    pub fn approach_set(&self, cache: CacheId, line: LineAddr) {
+        self.arrays[cache].prefetch_signatures(line);
+    }
+
+    /// Brings nearer the copy of `line` at `cache`; whether there may be one.
+    #[inline]
+    pub fn approach_copy(&self, cache: CacheId, line: LineAddr) -> bool {
+        self.arrays[cache].prefetch_found(line)
+    }
+
+    /// Brings nearer what the miss of an access asks for.
+    #[inline]
+    pub(crate) fn approach_room(&self, access: &Access<W, CacheId>) {
+        self.arrays[access.at].prefetch(access.line);
+        self.switches.prefetch(access.at, access.task, access.line);
+    }
+
+    /// Brings nearer the record of a line at this place.
+    #[inline]
+    pub fn approach_record(&self, place: usize) {
+        self.copies.prefetch(place);
     }
 }
 

@@ -35,7 +35,7 @@ pub use cache_set::MAX_CACHES;
 pub use counters::{CoherenceClass, Counters, MissClass};
 pub use hierarchy::{GroupCounters, GroupSpec, Hierarchy, HierarchySpec, Inclusion, LevelSpec};
 pub use history::MissingCell;
-pub use hits::{Follower, RunCounts, Turn};
+pub use hits::{Few, Follower, RunCounts, Turn};
 pub use interconnect::{
     Adaptive, BusRequest, BusTimes, Class, CoherenceSpec, Completed, Grant, Home, Interconnect,
     InterconnectSpec, LatencyTable, LinkCounters, MessageCounters, MessageSpec, MigrationCounters,

@@ -71,7 +71,7 @@ pub struct Access<W, At = CpuId> {
 
 /// Where the transaction of an access that does not hit finds what is known of its line ([`CoherentSystem::approach`]).
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Places {
+pub(crate) struct Approached {
     /// The frame that has the tag of the line, if one does.
     found: Option<usize>,
     /// That frame, or the one that the line will take.
@@ -485,8 +485,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         match self.hit_or_find(access) {
             Ok(()) => Outcome { done: true, ..Outcome::default() },
             Err(found) => {
-                let places = self.approach(access, found);
-                self.transact_missed(access, places, page.into())
+                let approached = self.approach(access, found);
+                self.transact_missed(access, approached, page.into())
             }
         }
     }
@@ -496,10 +496,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     pub(crate) fn transact_missed(
         &mut self,
         access: &Access<W, CacheId>,
-        places: Places,
+        approached: Approached,
         page: Page,
     ) -> Outcome {
-        with_cache_set!(self.copies, self.transact_on(access, places, page))
+        with_cache_set!(self.copies, self.transact_on(access, approached, page))
     }
 
     /// The same with sets of caches as wide as the machine needs.
@@ -507,7 +507,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn transact_on<S: Indexed>(
         &mut self,
         access: &Access<W, CacheId>,
-        Places { found, index, listed }: Places,
+        Approached { found, index, listed }: Approached,
         page: Page,
     ) -> Outcome {
         let private = page.private && self.table.uses_private;
@@ -554,17 +554,28 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Where the transaction of an access that does not hit finds what is known of its line, which comes nearer, and with it what is
     /// known of the line that makes room. `found` is the frame that has its tag; if none has, the set is on its way ([`Array::prefetch`]).
     #[inline]
-    pub(crate) fn approach(&mut self, access: &Access<W, CacheId>, found: Option<usize>) -> Places {
+    pub(crate) fn approach(&mut self, access: &Access<W, CacheId>, found: Option<usize>) -> Approached {
         let array = &self.arrays[access.at];
         if let Some(index) = found {
             let listed = array.cold[index].record as usize;
             self.copies.prefetch(listed);
-            return Places { found, index, listed };
+            return Approached { found, index, listed };
         }
         self.switches.prefetch(access.at, access.task, access.line);
         let listed = self.copies.place_of(access.line);
         self.copies.prefetch(listed);
-        Places { found, index: self.make_room(access), listed }
+        self.approach_listed(access, None, listed)
+    }
+
+    /// The same where somebody has told the place of the line's record, `listed`, and it has come.
+    #[inline]
+    pub(crate) fn approach_listed(
+        &mut self,
+        access: &Access<W, CacheId>,
+        found: Option<usize>,
+        listed: usize,
+    ) -> Approached {
+        Approached { found, index: found.unwrap_or_else(|| self.make_room(access)), listed }
     }
 
     /// The same for a transaction that comes later: nothing is made yet.

@@ -17,9 +17,9 @@
 #![allow(clippy::inline_always)]
 
 use super::ages::Ages;
-use crate::functional::{processor_of, references_of, Left, AGE, LATE_USES};
+use crate::functional::{references_of, LeftUse, Step, IN_KERNEL, WRITE};
 use crate::setup::Setup;
-use servsim_core::reference::{address_on, CONTINUATION, KERNEL, SWITCH};
+use servsim_core::reference::{address_on, CONTINUATION, KERNEL};
 use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
 use servsim_mem::array::{Array, Frame, EMPTY};
 use servsim_mem::late_uses::{LateUses, LATER};
@@ -161,7 +161,7 @@ impl<W: WordMask> Filter<W> {
 
     /// The cache of this record of processor `cpu`, and its address there.
     #[inline]
-    fn place(cpu: CpuId, record: &Record, shape: &Shape) -> (CacheId, u64) {
+    pub fn place(cpu: CpuId, record: &Record, shape: &Shape) -> (CacheId, u64) {
         let data = shape.split && record.op != Op::Fetch;
         let cache = cpu.0 * (1 + usize::from(shape.split)) + usize::from(data);
         (CacheId(cache), address_on(record, cpu))
@@ -186,13 +186,7 @@ impl<W: WordMask> Filter<W> {
         records.iter().take_while(passes).count()
     }
 
-    /// Whether machines need not be asked now for `record`; then it is noted.
-    #[inline]
-    fn passes(&mut self, record: &Record, shape: &Shape) -> bool {
-        self.passes_on(processor_of(record, shape.processors, shape.joined), record, shape)
-    }
-
-    /// The same of processor `cpu`.
+    /// Whether machines need not be asked now for `record` of processor `cpu`; then it is noted.
     #[inline(always)]
     fn passes_on(&mut self, cpu: CpuId, record: &Record, shape: &Shape) -> bool {
         let (cache, address) = Self::place(cpu, record, shape);
@@ -201,13 +195,18 @@ impl<W: WordMask> Filter<W> {
         if last > shape.offset() || record.flags & CONTINUATION != 0 {
             return false;
         }
-        let (line, words) = (LineAddr::of(address, shape.shift), W::of_bytes(start, last));
-        let write = record.op == Op::Store;
+        let line = LineAddr::of(address, shape.shift);
+        self.passes(cache, line, (W::of_bytes(start, last), record.op == Op::Store), record.task)
+    }
+
+    /// The same of a use of words of a line, which are written if `write`.
+    #[inline(always)]
+    fn passes(&mut self, cache: CacheId, line: LineAddr, (words, write): (W, bool), task: u32) -> bool {
         let array = &mut self.caches[cache];
         let Some(index) = array.find_and_guess(line) else { return false };
         let frame = &mut array.frames[index];
         let asked = if write { MAY_WRITE } else { MAY_READ };
-        if frame.flags & asked == 0 || frame.writer != record.task {
+        if frame.flags & asked == 0 || frame.writer != task {
             return false;
         }
         frame.touched.add(words);
@@ -218,38 +217,33 @@ impl<W: WordMask> Filter<W> {
         true
     }
 
-    /// Leaves `record`, which is within a line, to the machines, after what they have to be told before it.
-    pub fn leave(&mut self, record: &Record, shape: &Shape, left: &mut Left<W>) {
-        let cpu = processor_of(record, shape.processors, shape.joined);
-        let (cache, address) = Self::place(cpu, record, shape);
-        let line = LineAddr::of(address, shape.shift);
-        self.learn((cache, record.task), line, record.op == Op::Store, left);
-        left.name_new();
-        left.records.push(*record);
+    /// Leaves a use to the machines, after what they have to be told before it.
+    pub fn leave(&mut self, used: &LeftUse<W>, left: &mut Vec<Step<W>>) {
+        let cache = CacheId(usize::from(used.cache));
+        self.learn((cache, used.task), used.line, used.flags & WRITE != 0, left);
+        left.push(Step::Use(*used));
     }
 
     /// Leaves to the machines what is still to be left of what the filter before has left.
     #[inline(never)]
-    pub fn leave_rest(&mut self, before: &Left<W>, shape: &Shape, left: &mut Left<W>) {
-        for record in &before.records {
-            if record.op != Op::Event {
-                if self.passes(record, shape) {
-                    let cpu = processor_of(record, shape.processors, shape.joined);
-                    self.hits[cpu.0][usize::from(record.flags & KERNEL)][record.op as usize] += 1;
-                    left.forget_new_ages();
-                } else {
-                    self.leave(record, shape, left);
+    pub fn leave_rest(&mut self, before: &[Step<W>], shape: &Shape, left: &mut Vec<Step<W>>) {
+        for step in before {
+            match step {
+                Step::Use(used) => {
+                    let (cache, write) = (CacheId(usize::from(used.cache)), used.flags & WRITE != 0);
+                    if self.passes(cache, used.line, (used.words, write), used.task) {
+                        let mode = usize::from(used.flags & IN_KERNEL != 0);
+                        self.hits[cache.0 >> u32::from(shape.split)][mode][usize::from(used.slot)] += 1;
+                        // Nobody is asked what its ages are for.
+                        while let Some(Step::Age(..)) = left.last() {
+                            left.pop();
+                        }
+                    } else {
+                        self.leave(used, left);
+                    }
                 }
-            } else if record.address == SWITCH {
-                left.records.push(*record);
-            } else if record.address & LATE_USES != 0 {
-                self.note(&before.uses[(record.address - LATE_USES) as usize]);
-            } else if record.address & AGE != 0 {
-                left.ages.push(before.ages[(record.address - AGE) as usize]);
-            } else {
-                let address = left.events.len() as u64;
-                left.events.push(before.events[record.address as usize]);
-                left.records.push(Record { address, ..*record });
+                Step::LateUses(uses) => self.note(uses),
+                Step::Age(..) | Step::Switch(..) | Step::End(_) => left.push(*step),
             }
         }
     }
@@ -265,10 +259,9 @@ impl<W: WordMask> Filter<W> {
         frame.written.add(uses.written);
     }
 
-    /// `task` uses `line`, and the machines are asked for it. What they have to be told before that is added to `left`.
-    fn learn(&mut self, (cache, task): (CacheId, u32), line: LineAddr, write: bool, left: &mut Left<W>) {
-        self.tell_age(cache, line, left);
-        let told = &mut left.uses;
+    /// `task` uses `line`, and the machines are asked for it. What they have to be told before that is added to `told`.
+    fn learn(&mut self, (cache, task): (CacheId, u32), line: LineAddr, write: bool, told: &mut Vec<Step<W>>) {
+        self.tell_age(cache, line, told);
         self.disturb(cache, line, write, told);
         let array = &mut self.caches[cache];
         let index = if let Some(index) = array.find_and_guess(line) {
@@ -303,7 +296,7 @@ impl<W: WordMask> Filter<W> {
     }
 
     /// Tells machines how many lines `cache` has used since it used `line`, where one may miss.
-    fn tell_age(&self, cache: CacheId, line: LineAddr, left: &mut Left<W>) {
+    fn tell_age(&self, cache: CacheId, line: LineAddr, told: &mut Vec<Step<W>>) {
         let Some(ages) = &self.ages else { return };
         let array = &self.caches[cache];
         let known = array.find(line).map(|index| &array.frames[index]);
@@ -312,12 +305,12 @@ impl<W: WordMask> Filter<W> {
         }
         if let Some(stamp) = known.map(|frame| frame.stamp).or_else(|| ages[cache].stamp(line)) {
             let here = array.frames.iter().filter(|frame| frame.stamp > stamp).count();
-            left.ages.push((line, here + ages[cache].since(stamp)));
+            told.push(Step::Age(line, here + ages[cache].since(stamp)));
         }
     }
 
     /// Cache `cache` uses `line`, and writes it if `write`: what others know of it.
-    fn disturb(&mut self, cache: CacheId, line: LineAddr, write: bool, told: &mut Vec<LateUses<W>>) {
+    fn disturb(&mut self, cache: CacheId, line: LineAddr, write: bool, told: &mut Vec<Step<W>>) {
         for (other, array) in self.caches.iter_mut().enumerate().filter(|&(other, _)| other != cache.0) {
             let Some(index) = array.find(line) else { continue };
             let frame = &mut array.frames[index];
@@ -334,32 +327,26 @@ impl<W: WordMask> Filter<W> {
     }
 
     /// Leaves what is still to be told at the end.
-    pub fn finish(&mut self, left: &mut Left<W>) {
+    pub fn finish(&mut self, left: &mut Vec<Step<W>>) {
         for (cache, array) in self.caches.iter_mut().enumerate() {
             for frame in &mut array.frames {
-                tell_all(CacheId(cache), frame.line, frame, &mut left.uses);
+                tell_all(CacheId(cache), frame.line, frame, left);
             }
         }
-        left.name_new();
     }
 }
 
 /// Tells machines all that they do not know of a line.
-fn tell_all<W: WordMask>(cache: CacheId, line: LineAddr, frame: &mut Frame<W>, told: &mut Vec<LateUses<W>>) {
+fn tell_all<W: WordMask>(cache: CacheId, line: LineAddr, frame: &mut Frame<W>, told: &mut Vec<Step<W>>) {
     if frame.flags & UNTOLD != 0 {
-        told.push(late_uses(cache, line, frame, frame.stamp));
+        told.push(Step::LateUses(late_uses(cache, line, frame, frame.stamp)));
     }
 }
 
 /// Tells them the words alone.
-fn tell_words<W: WordMask>(
-    cache: CacheId,
-    line: LineAddr,
-    frame: &mut Frame<W>,
-    told: &mut Vec<LateUses<W>>,
-) {
+fn tell_words<W: WordMask>(cache: CacheId, line: LineAddr, frame: &mut Frame<W>, told: &mut Vec<Step<W>>) {
     if !frame.touched.is_empty() {
-        told.push(late_uses(cache, line, frame, LATER));
+        told.push(Step::LateUses(late_uses(cache, line, frame, LATER)));
     }
 }
 

@@ -15,8 +15,8 @@ use servsim_mem::interconnect::LATER;
 use servsim_mem::protocol::{BusOp, Lines};
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::{
-    Access, BusRequest, Class, Completed, Follower, Grant, Hierarchy, HierarchySpec, Interconnect, Origin,
-    Outcome, PageMove, RunCounts, Supplier, Transaction, WordMask,
+    Access, BusRequest, Class, Completed, Few, Follower, Grant, Hierarchy, HierarchySpec, Interconnect,
+    Origin, Outcome, PageMove, RunCounts, Supplier, Transaction, WordMask,
 };
 use std::ops::Range;
 
@@ -110,21 +110,31 @@ impl<W: WordMask> MemoryPort<W> {
 
     /// Performs records of a task's stream from the first on as long as they are plain hits of the first level and less
     /// than `most` references come before. Adds the references that they stand for to `counts`; returns how many records
-    /// it performed. Look-ups are to be counted by [`MemoryPort::count_lookups`]; what the records leave behind besides is
-    /// what [`MemoryPort::try_hit`] leaves.
+    /// it performed, and for how many references these stand. Look-ups are to be counted by [`MemoryPort::count_lookups`]; what
+    /// the records leave behind besides is what [`MemoryPort::try_hit`] leaves.
     #[inline]
-    pub fn run_hits(&mut self, cpu: CpuId, records: &[Record], most: u64, counts: &mut RunCounts) -> usize {
-        let (few, made) = if most <= FEW {
+    pub fn run_hits(
+        &mut self,
+        cpu: CpuId,
+        records: &[Record],
+        most: u64,
+        counts: &mut RunCounts,
+    ) -> (usize, u64) {
+        let few = if most <= FEW {
             self.caches.run_few_hits(cpu, self.shift, (records, most), counts)
         } else {
-            (0, 0)
+            Few { crosses: true, ..Few::default() }
         };
+        let Few { performed, made, crosses } = few;
         // A run is of one task.
-        match records.get(few) {
-            Some(next) if made < most && next.task == records[0].task => {
-                few + self.caches.run_joined_hits(cpu, self.shift, &records[few..], most - made, counts)
+        match records.get(performed) {
+            Some(next) if crosses && next.task == records[0].task => {
+                let before = references(counts);
+                let more =
+                    self.caches.run_joined_hits(cpu, self.shift, &records[performed..], most - made, counts);
+                (performed + more, made + references(counts) - before)
             }
-            _ => few,
+            _ => (performed, made),
         }
     }
 
@@ -343,6 +353,12 @@ impl<W: WordMask> MemoryPort<W> {
     pub fn take_trigger(&mut self) -> Option<LineAddr> {
         self.caches.system.trigger.take().map(|(_, line)| line)
     }
+}
+
+/// All references that a run counted.
+#[inline]
+pub fn references(counts: &RunCounts) -> u64 {
+    counts.as_flattened().iter().sum()
 }
 
 /// Data references among those that a run counted.

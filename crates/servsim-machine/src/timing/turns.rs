@@ -5,6 +5,7 @@
 use super::engine::{Engine, Turn};
 use super::processor::{Context, Processor};
 use super::stepping::runs::{run_at_fixed_pace, takes_runs};
+use super::stop::Pace;
 use crate::error::SimulateError;
 use servsim_core::{CpuId, ProcessorSet};
 use servsim_mem::WordMask;
@@ -21,7 +22,7 @@ impl<W: WordMask> Engine<'_, W> {
     ) -> Result<u64, SimulateError> {
         let (bound, free) = (event.min(grant), self.port.earliest_grant());
         let mut had_turns = ProcessorSet::default();
-        let mut count = 1;
+        let (mut pace, mut count) = (self.pace(0), 1);
         let other = loop {
             let Turn { cpu, first, second } = turn;
             self.now = self.now.max(first);
@@ -29,12 +30,13 @@ impl<W: WordMask> Engine<'_, W> {
             let may_hit = self.only_hits(cpu);
             if may_hit {
                 had_turns.insert(cpu);
-                self.hit(cpu, limit);
+                pace.limit = limit;
+                self.hit(cpu, &pace);
             }
             if !may_hit || self.processors[cpu].time <= limit {
                 break Some((limit, may_hit));
             }
-            self.next_times.set(cpu.0, self.processors[cpu].time);
+            self.next_times.postpone_first(self.processors[cpu].time);
             turn = self.next_turn();
             let is_next = turn.first <= grant && (event > grant || event > turn.first);
             if count == most || !is_next || self.accounts.measure.window_over(turn.first) {
@@ -66,9 +68,9 @@ impl<W: WordMask> Engine<'_, W> {
             && !self.software.handlers.wait_for(cpu)
     }
 
-    /// Runs `cpu` through hits to `limit`.
+    /// Runs `cpu` through hits at `pace`.
     #[inline]
-    fn hit(&mut self, cpu: CpuId, limit: u64) {
+    fn hit(&mut self, cpu: CpuId, pace: &Pace) {
         let Some(Context::Task(task)) = self.processors[cpu].context else { return };
         let stream = &self.software.streams[task as usize];
         let Some(first) = stream.batch.records.get(stream.position) else { return };
@@ -76,11 +78,10 @@ impl<W: WordMask> Engine<'_, W> {
         if self.unaccounted[cpu.0].is_of_another(first) {
             self.account(cpu);
         }
-        let pace = self.pace(limit);
         let stream = &mut self.software.streams[task as usize];
         let records = (&stream.batch.records[stream.position..], self.software.privacy);
         let (processor, unaccounted) = (&mut self.processors[cpu], &mut self.unaccounted[cpu.0]);
-        stream.position += run_at_fixed_pace(cpu, processor, &mut self.port, records, &pace, unaccounted);
+        stream.position += run_at_fixed_pace(cpu, processor, &mut self.port, records, pace, unaccounted);
     }
 
     /// Counts what `cpu` did in its turns.

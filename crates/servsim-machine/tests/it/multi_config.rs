@@ -2,7 +2,9 @@
 
 use crate::support::text::trace;
 
-use servsim_core::{GlobalSource, RandomStream};
+use servsim_core::reference::KERNEL;
+use servsim_core::{Event, GlobalSource, Op, Privacy, RandomStream, Record, TaskInfo, TaskKind};
+use servsim_import::ListSource;
 use servsim_machine::functional::{self, Counted};
 use servsim_machine::{multi_config, Setup};
 use servsim_mem::protocol::{by_name, Options, Rules, PROTOCOLS};
@@ -23,11 +25,16 @@ fn setup(protocol: &str, size: u64, ways: u32, shadow: bool, rules: Rules) -> Se
 
 /// Compares one pass with single runs; returns what they counted.
 fn compare(text: &str, machines: &[(Setup, HierarchySpec)]) -> Vec<Counted> {
-    let run = |threads| multi_config::run(open(text).as_mut(), machines, threads, &mut |_| true).unwrap();
+    compare_on(&|| open(text), machines)
+}
+
+/// The same on a source that is opened for each run.
+fn compare_on(open: &dyn Fn() -> Box<dyn GlobalSource>, machines: &[(Setup, HierarchySpec)]) -> Vec<Counted> {
+    let run = |threads| multi_config::run(open().as_mut(), machines, threads, &mut |_| true).unwrap();
     let counted = run(1);
     assert_eq!(counted, run(3), "on three threads");
     for ((setup, spec), counted) in machines.iter().zip(&counted) {
-        let single = functional::run_on(open(text).as_mut(), setup, spec, &mut |_| true).unwrap();
+        let single = functional::run_on(open().as_mut(), setup, spec, &mut |_| true).unwrap();
         let (size, name) = (setup.geometry.size, setup.protocol.name);
         // One pass keeps one list of ages instead of each machine's shadow.
         let counted = &Counted { host_bytes: single.host_bytes, ..counted.clone() };
@@ -85,6 +92,45 @@ fn sizes_whose_sets_divide_one_another_or_not_count_what_their_own_runs_count() 
     };
     for sets in [[24, 36, 8], [12, 18, 27], [5, 7, 64]] {
         compare(&trace(60), &sets.map(machine));
+    }
+}
+
+#[test]
+fn what_is_told_once_for_all_is_what_each_run_finds_out() {
+    let mut r = RandomStream::new(7, "told once");
+    let task = |n: u32| TaskInfo {
+        name: n.to_string(),
+        pid: n,
+        kind: if n == 4 { TaskKind::Interrupt } else { TaskKind::User },
+        client: false,
+    };
+    let mut items = Vec::new();
+    for n in 0..20_000 {
+        let (task, op) = (r.below(5) as u32, [Op::Fetch, Op::Load, Op::Store][r.below(3) as usize]);
+        // Pages that some tasks share, of users and of the kernel; some accesses lie in two lines.
+        let page = r.below(4) + r.below(2) * u64::from(task);
+        let address = page * 4096 + r.below(40) * 20;
+        let flags = if r.below(3) == 0 { KERNEL } else { 0 };
+        let record = Record::new(task, op, address, 1 + r.below(16) as u8);
+        items.push((Record { cpu: (task % 3) as u8, flags, ..record }, None));
+        if n % 100 == 0 {
+            let kind = r.below(2) as u32;
+            items.push((Record::new(0, Op::Event, 0, 1), Some(Event::TransactionEnd { kind, user: 0 })));
+        }
+    }
+    let open = || -> Box<dyn GlobalSource> {
+        let privacy = Privacy::from_shared_pages(0..4).with_user_pages((1..64).step_by(2));
+        let kinds = vec!["a".to_owned(), "b".to_owned()];
+        Box::new(ListSource::new((0..5).map(task).collect(), kinds, privacy, items.clone()))
+    };
+    for split in [false, true] {
+        let spec = HierarchySpec { split, ..HierarchySpec::default() };
+        let machine =
+            |n: u32| (setup("mesi", 512 << n, 2, n.is_multiple_of(2), Rules::default()), spec.clone());
+        let counted = compare_on(&open, &(0..6).map(machine).collect::<Vec<_>>());
+        let total = counted[0].total();
+        assert!(counted[0].transactions.iter().all(|&ends| ends > 50), "{:?}", counted[0].transactions);
+        assert!(total.context_switch.as_flattened().iter().sum::<u64>() > 0, "{:?}", total.context_switch);
     }
 }
 

@@ -4,6 +4,7 @@
 //! side by side in one line of the host, and looks only at frames whose byte is that of the line: one if the line is
 //! there, hardly ever any if it is not.
 
+use crate::host;
 use servsim_core::hash::spread;
 use servsim_core::LineAddr;
 
@@ -41,10 +42,16 @@ impl Signatures {
         *row = *row & !(0xFF << shift) | signature(line) << shift;
     }
 
+    /// Brings those of `set` nearer.
+    #[inline]
+    pub fn prefetch(&self, set: usize) {
+        host::prefetch(&self.rows, set * self.width);
+    }
+
     /// The way of `set` that has `line`, where `is_in` says of a way whether it does. It is asked for few ways, some beyond the
     /// last among them.
     #[inline(always)]
-    pub fn find(&self, set: usize, line: LineAddr, is_in: impl Fn(usize) -> bool) -> Option<usize> {
+    pub fn find(&self, set: usize, line: LineAddr, mut is_in: impl FnMut(usize) -> bool) -> Option<usize> {
         let wanted = signature(line) * LOWEST;
         let rows = set * self.width;
         let mut row = rows;

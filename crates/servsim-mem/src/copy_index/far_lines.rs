@@ -31,6 +31,10 @@ impl FarLines {
         Self { lines: Vec::new(), width, words: Vec::new() }
     }
 
+    pub fn length(&self) -> usize {
+        self.lines.len()
+    }
+
     pub fn resize(&mut self, length: usize) {
         self.lines.resize(length, Far { loss: Loss::NEVER, place: NOWHERE });
     }

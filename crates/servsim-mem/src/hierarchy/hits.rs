@@ -9,7 +9,7 @@
 
 use super::Hierarchy;
 use crate::array::{Array, Frame};
-use crate::hits::{Field, FirstLevel, Follower, Lines, Nobody, Run, RunCounts, View};
+use crate::hits::{Few, Field, FirstLevel, Follower, Lines, Nobody, Run, RunCounts, View};
 use crate::level::{Level, Parts};
 use crate::observer::Observer;
 use crate::words::WordMask;
@@ -126,7 +126,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.run_hits_of(Field::<true, true>, cpu, shift, (records, most), &mut Nobody, counts)
     }
 
-    /// The same for a few records: they may end before the hits do. Also returns how many references they stand for.
+    /// The same for a few records: they may end before the hits do.
     #[inline]
     pub fn run_few_hits(
         &mut self,
@@ -134,7 +134,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         shift: u32,
         records: (&[Record], u64),
         counts: &mut RunCounts,
-    ) -> (usize, u64) {
+    ) -> Few {
         if self.domains.is_empty() {
             let first = (cpu, CacheId(cpu.0 * self.first), self.first - 1, self.lookups.as_mut_slice());
             return self.system.run_few_hits(first, shift, records, counts);
@@ -144,10 +144,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let (levels, pool) = (self.domains[cache].levels.as_mut_slice(), &mut system.arrays[cache]);
         let dirty = system.cells.dirty;
         if self.first == 1 {
-            let Some((levels, outer)) = levels.split_first_chunk_mut::<1>() else { return (0, 0) };
+            let Some((levels, outer)) = levels.split_first_chunk_mut::<1>() else { return Few::default() };
             return run.take_few(shift, &mut Inner { levels, outer, pool, dirty }, records, counts);
         }
-        let Some((levels, outer)) = levels.split_first_chunk_mut::<2>() else { return (0, 0) };
+        let Some((levels, outer)) = levels.split_first_chunk_mut::<2>() else { return Few::default() };
         run.take_few(shift, &mut Inner { levels, outer, pool, dirty }, records, counts)
     }
 

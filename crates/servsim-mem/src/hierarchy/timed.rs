@@ -9,7 +9,7 @@ use super::Hierarchy;
 use crate::interconnect::Supplier;
 use crate::observer::Observer;
 use crate::protocol::BusOp;
-use crate::system::{Access, Outcome, Page, Places};
+use crate::system::{Access, Approached, Outcome, Page};
 use crate::words::WordMask;
 use servsim_core::{CacheId, CpuId};
 
@@ -147,26 +147,31 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// As [`CoherentSystem::approach`], and for shared levels. These are five places or more, each of which takes the host longer
     /// than the rest.
     #[inline]
-    pub(super) fn approach(&mut self, inner: &Access<W, CacheId>, found: Option<usize>) -> Places {
-        let places = self.system.approach(inner, found);
+    pub(super) fn approach(&mut self, inner: &Access<W, CacheId>, found: Option<usize>) -> Approached {
+        let approached = self.system.approach(inner, found);
         if !self.flat {
             let levels = &self.shared[self.groups.of(inner.at)].levels;
             levels.iter().for_each(|level| level.prefetch(inner.line));
             if let Some(level) = levels.first().filter(|_| found.is_none()) {
                 self.system
-                    .dirty_line_at(inner.at, places.index)
+                    .dirty_line_at(inner.at, approached.index)
                     .into_iter()
                     .for_each(|left| level.prefetch(left));
             }
         }
-        places
+        approached
     }
 
     /// The same for an access that is known not to hit, at the cache that serves it, with what [`Hierarchy::approach`] has
     /// found. Whether the access is complete.
-    pub(super) fn transact_missed(&mut self, inner: &Access<W, CacheId>, places: Places, page: Page) -> bool {
+    pub(super) fn transact_missed(
+        &mut self,
+        inner: &Access<W, CacheId>,
+        approached: Approached,
+        page: Page,
+    ) -> bool {
         let within_group = !self.flat && self.look_around(inner);
-        let mut outcome = self.system.transact_missed(inner, places, page);
+        let mut outcome = self.system.transact_missed(inner, approached, page);
         if !self.flat {
             outcome.within_group = within_group;
             self.after(inner, &mut outcome);

@@ -12,9 +12,20 @@ use crate::words::WordMask;
 use servsim_core::reference::{CONTINUATION, PER_CPU};
 use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
 
+/// What a short run did.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Few {
+    /// How many records it performed.
+    pub performed: usize,
+    /// How many references these stand for.
+    pub made: u64,
+    /// It ended where a record lies in two lines, which [`Run::take`] may perform; otherwise that would end there, too.
+    pub crosses: bool,
+}
+
 impl Run {
-    /// As [`Run::take`] for a few records that are joined, without what pays only along many; it ends also where a line is to be searched
-    /// for, and where a record lies in two. Returns how many records it performed, and how many references these stand for.
+    /// As [`Run::take`] for a few records that are joined, without what pays only along many; it ends also where a record lies in
+    /// two lines.
     #[inline(always)]
     pub fn take_few<W: WordMask, F: FirstLevel<W>>(
         self,
@@ -22,11 +33,11 @@ impl Run {
         first_level: &mut F,
         (records, most): (&[Record], u64),
         counts: &mut RunCounts,
-    ) -> (usize, u64) {
+    ) -> Few {
         let (mask, task) = ((1_u64 << shift) - 1, records.first().map_or(u32::MAX, |record| record.task));
         let clock = first_level.clock();
         let times = Times::after(clock, records);
-        let (mut performed, mut made) = (0, 0);
+        let (mut performed, mut made, mut crosses) = (0, 0, false);
         let mut view = first_level.view();
         // No frame holds the number of a later task.
         while made < most && task < u32::from(u16::MAX) {
@@ -38,10 +49,19 @@ impl Run {
             let (start, line, op) = (address & mask, LineAddr::of(address, shift), record.op as usize);
             let end = start + u64::from(record.size);
             if end > mask + 1 {
+                crosses = true;
                 break;
             }
             let half = if op == Op::Fetch as usize { 0 } else { F::DATA };
-            let Some(place) = view.guess(half, line) else { break };
+            let Some(place) = view.guess(half, line) else {
+                drop(view);
+                let found = first_level.find(half, line);
+                view = first_level.view();
+                if found.is_none() {
+                    break;
+                }
+                continue;
+            };
             let share = Share { line, words: W::of_bytes(start, end - 1), task, op };
             let frame = view.frame(place);
             if !share.is_plain(self.stays, frame) {
@@ -55,7 +75,7 @@ impl Run {
         }
         drop(view);
         first_level.set_clock(clock + performed as u64 * Times::STEP);
-        (performed, made)
+        Few { performed, made, crosses }
     }
 }
 
@@ -68,7 +88,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         shift: u32,
         records: (&[Record], u64),
         counts: &mut RunCounts,
-    ) -> (usize, u64) {
+    ) -> Few {
         let caches = cache.0..=cache.0 + data;
         let run = Run::new(cpu, self.stays);
         let (arrays, copies) = (&mut self.arrays[caches.clone()], &self.copies);
@@ -81,7 +101,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 counts,
             );
         }
-        let Some(caches) = arrays.first_chunk_mut::<1>() else { return (0, 0) };
+        let Some(caches) = arrays.first_chunk_mut::<1>() else { return Few::default() };
         run.take_few(
             shift,
             &mut Coherent::<W, 1, false> { caches, copies, missing: None, look_ups },

@@ -5,7 +5,7 @@
 
 use super::core_runs::run_on_core;
 use crate::timing::pending::Pending;
-use crate::timing::port::{data_references, MemoryPort};
+use crate::timing::port::{data_references, references, MemoryPort};
 use crate::timing::processor::Processor;
 use crate::timing::stop::{Pace, Records};
 use servsim_core::{CpuId, LineAddr, Op, Privacy, Record, TaskId};
@@ -37,12 +37,6 @@ impl Unaccounted {
     #[inline]
     pub fn is_of_another(&self, next: &Record) -> bool {
         self.records > 0 && self.task != next.task
-    }
-
-    /// References so far.
-    #[inline]
-    fn made(&self) -> u64 {
-        self.counts.as_flattened().iter().sum()
     }
 
     /// Counts what was done; references in each mode.
@@ -112,14 +106,16 @@ pub(in crate::timing) fn run_at_fixed_pace<W: WordMask>(
     unaccounted: &mut Unaccounted,
 ) -> usize {
     let Some(first) = records.first() else { return 0 };
-    let (cycles, before) = (pace.cycles.0, unaccounted.made());
-    let performed = if processor.stores.is_empty() {
-        let most = ((pace.limit - processor.time) / cycles).saturating_add(1).min(processor.slice);
+    let cycles = pace.cycles.0;
+    let (performed, made) = if processor.stores.is_empty() {
+        let left = pace.limit - processor.time;
+        // Mostly one, and a division takes the host as long as a hit.
+        let most = if cycles == 1 { left } else { left / cycles };
+        let most = most.saturating_add(1).min(processor.slice);
         port.run_hits(cpu, records, most, &mut unaccounted.counts)
     } else {
         run_behind_stores(cpu, processor, port, (records, privacy), pace, unaccounted)
     };
-    let made = unaccounted.made() - before;
     unaccounted.task = first.task;
     unaccounted.records += performed as u64;
     processor.time += cycles * made;
@@ -136,13 +132,14 @@ fn run_behind_stores<W: WordMask>(
     (records, privacy): (&[Record], &Privacy),
     pace: &Pace,
     unaccounted: &mut Unaccounted,
-) -> usize {
+) -> (usize, u64) {
+    let before = references(&unaccounted.counts);
     let (most, time) = (processor.slice, processor.time);
     let fetched = processor.stores.front().filter(|store| store.fetching).map(|store| store.access.line);
     let mut behind = Behind { cpu, stores: &mut processor.stores, fetched, time, pace, privacy, aside: 0 };
     let performed = port.run_followed_hits(cpu, (records, most), &mut behind, &mut unaccounted.counts);
     unaccounted.aside += behind.aside;
-    performed
+    (performed, references(&unaccounted.counts) - before)
 }
 
 /// Stores wait along a run.
