@@ -144,7 +144,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         (outcome, supplier)
     }
 
-    /// As [`CoherentSystem::approach`], and for shared levels. These are five places or more, each of which takes the host longer
+    /// As [`crate::CoherentSystem`]`::approach`, and for shared levels. These are five places or more, each of which takes the host longer
     /// than the rest.
     #[inline]
     pub(super) fn approach(&mut self, inner: &Access<W, CacheId>, found: Option<usize>) -> Approached {
