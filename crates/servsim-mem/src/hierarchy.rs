@@ -292,6 +292,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     pub fn access_behind_hits(&mut self, access: &Access<W>, page: impl FnMut(bool) -> Page) {
         let inner = self.at_coherence(access);
         let missing = self.system.missing.take() == Some((inner.at, inner.line));
+        debug_assert!(
+            !missing || self.system.arrays[inner.at].find(inner.line).is_none(),
+            "it came meanwhile"
+        );
         let found = if missing { Err(None) } else { self.system.hit_or_find(&inner) };
         self.complete(access, &inner, found, page);
     }

@@ -529,8 +529,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.counters[access.at].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
             self.fill(access, (&mut record, listed), (found, index), (page, used_earlier), &mut outcome);
         } else {
-            debug_assert!(found.is_some(), "an upgrade has a copy");
-            self.arrays[access.at].use_frame(index);
+            self.arrays[access.at].use_frame(found.expect("an upgrade has a copy"));
         }
         self.copies.set_record(listed, &record);
         self.tell(access, access.at, access.line, state, access.event(Some(op)), next);
@@ -1140,13 +1139,6 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     #[inline]
     pub(crate) fn is_dirty_at(&self, cache: CacheId, index: usize) -> bool {
         self.cells.is_dirty(self.arrays[cache].frames[index].state)
-    }
-
-    /// The line in frame `index` of `cache`, if its copy is dirty.
-    #[inline]
-    pub(crate) fn dirty_line_at(&self, cache: CacheId, index: usize) -> Option<LineAddr> {
-        let frame = &self.arrays[cache].frames[index];
-        self.cells.is_dirty(frame.state).then_some(frame.line)
     }
 
     /// Ends the run: misses still pending were false sharing.

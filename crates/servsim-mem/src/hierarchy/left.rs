@@ -15,9 +15,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         }
         self.system.approach_room(access);
         if !self.flat {
-            for level in &self.shared[self.groups.of(access.at)].levels {
-                level.prefetch(access.line);
-            }
+            self.approach_shared(access.at, access.line);
         }
     }
 

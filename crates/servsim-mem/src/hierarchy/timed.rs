@@ -11,7 +11,7 @@ use crate::observer::Observer;
 use crate::protocol::BusOp;
 use crate::system::{Access, Approached, Outcome, Page};
 use crate::words::WordMask;
-use servsim_core::{CacheId, CpuId};
+use servsim_core::{CacheId, CpuId, LineAddr};
 
 /// The hint slot of instruction fetches, as [`Access::slot`] numbers operations.
 const FETCH: usize = 0;
@@ -150,16 +150,20 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     pub(super) fn approach(&mut self, inner: &Access<W, CacheId>, found: Option<usize>) -> Approached {
         let approached = self.system.approach(inner, found);
         if !self.flat {
-            let levels = &self.shared[self.groups.of(inner.at)].levels;
-            levels.iter().for_each(|level| level.prefetch(inner.line));
-            if let Some(level) = levels.first().filter(|_| found.is_none()) {
-                self.system
-                    .dirty_line_at(inner.at, approached.index)
-                    .into_iter()
-                    .for_each(|left| level.prefetch(left));
+            self.approach_shared(inner.at, inner.line);
+            if found.is_none() && self.system.is_dirty_at(inner.at, approached.index) {
+                // It will be written back.
+                let left = self.system.arrays[inner.at].frames[approached.index].line;
+                self.approach_shared(inner.at, left);
             }
         }
         approached
+    }
+
+    /// Brings nearer the sets of `line` in the levels that `cache` shares with others.
+    #[inline]
+    pub(super) fn approach_shared(&self, cache: CacheId, line: LineAddr) {
+        self.shared[self.groups.of(cache)].levels.iter().for_each(|level| level.prefetch(line));
     }
 
     /// The same for an access that is known not to hit, at the cache that serves it, with what [`Hierarchy::approach`] has
