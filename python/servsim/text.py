@@ -1,4 +1,4 @@
-"""Text for a terminal: aligned columns, and text of others, such as names in files, made safe to show."""
+"""Text for people: aligned columns, digits of numbers, and text of others, such as names in files, made safe to show."""
 
 import math
 import re
@@ -86,6 +86,14 @@ def require_utf8(*names: str) -> None:
             name.encode("utf-8")
         except UnicodeEncodeError:
             raise UsageError(f"{name} is not UTF-8, and results and reports could not name it: rename it") from None
+
+
+def decimals_for(half_width: float, most: int = 6) -> int:
+    """Return the decimals, ``most`` at most, that show two significant digits of a half-width.
+
+    Negative for hundreds and up.
+    """
+    return 0 if half_width <= 0 else min(most, 1 - math.floor(math.log10(half_width)))
 
 
 def columns(rows: Sequence[Sequence[str]], left: int = 1, right: int | None = None) -> list[str]:

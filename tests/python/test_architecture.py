@@ -159,10 +159,16 @@ def test_a_model_is_solved_without_other_commands_and_what_only_they_need() -> N
     assert "servsim.model.solving" in loaded and loaded & needless == set()
 
 
-def test_a_simulation_begins_without_the_statistics_library_of_comparisons() -> None:
-    code = "import sys, servsim.captures; print(*sys.modules)"
+def test_a_simulation_shows_its_table_without_the_statistics_library_of_comparisons(tmp_path: Path) -> None:
+    trace = tmp_path / "t.raw16"
+    trace.write_bytes(bytes(8) + bytes([0, 4]) + bytes(6))
+    machine = [str(ROOT / "python/servsim/machines/foglia-2004-4p.toml"), "--engine", "functional"]
+    command = ["servsim", "simulate", str(trace), "-m", *machine]
+    code = f"import sys; sys.argv = {command}; from servsim.cli import run; run(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "scipy.stats" not in done.stdout.split(), "half a second of every `servsim simulate`"
+    assert "(n = 1, no interval)" in done.stdout
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert loaded & {"scipy.stats", "servsim.report"} == set(), "half a second of every `servsim simulate`"
 
 
 def test_the_map_lists_exactly_the_crates_and_modules_that_exist(packages: list[dict[str, Any]]) -> None:

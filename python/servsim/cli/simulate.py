@@ -16,7 +16,7 @@ from servsim.cli.terminal import warn
 from servsim.errors import Interrupted, UsageError
 from servsim.files import atomic_write
 from servsim.result_warnings import by_rank, recorded
-from servsim.text import columns
+from servsim.text import columns, decimals_for
 from servsim.trace import formats
 
 
@@ -309,8 +309,6 @@ def _figure(entry: dict[str, Any], unit: str = "") -> str:
 
 def _plain(value: float, step: float) -> str:
     """Return a number without an exponent, to two digits of ``step``."""
-    from servsim.report.format import decimals_for
-
     return f"{value:,.{max(0, decimals_for(abs(step), most=12))}f}"
 
 

@@ -3,6 +3,7 @@
 from math import floor, log10
 
 from servsim.statistics.intervals import Estimate
+from servsim.text import decimals_for
 
 #: Narrow no-break space, which groups digits by three.
 GROUP = "\N{NARROW NO-BREAK SPACE}"
@@ -20,14 +21,6 @@ def number(value: float, digits: int = 3) -> str:
 def grouped(value: float, decimals: int = 0) -> str:
     """Write a number with a fixed number of decimals, grouped by three; negative ones round to tens."""
     return f"{round(value, decimals):,.{max(0, decimals)}f}".replace(",", GROUP).replace("-", "\N{MINUS SIGN}")
-
-
-def decimals_for(half_width: float, most: int = 6) -> int:
-    """Return the decimals, ``most`` at most, that show two significant digits of a half-width.
-
-    Negative for hundreds and up.
-    """
-    return 0 if half_width <= 0 else min(most, 1 - floor(log10(half_width)))
 
 
 def _unit(unit: str) -> str:

@@ -8,13 +8,14 @@ from typing import Any
 
 from servsim.errors import UsageError
 from servsim.report.charts.svg import tag
-from servsim.report.format import SPACE, clock, decimals_for, grouped, interval
+from servsim.report.format import SPACE, clock, grouped, interval
 from servsim.report.provenance import provenance
 from servsim.report.sections import Section, abridged, machine
 from servsim.report.tables import pairs, table, warning_list
 from servsim.result import Result, digest_of, flat, number_at
 from servsim.result_warnings import by_rank, recorded
 from servsim.statistics.intervals import Estimate
+from servsim.text import decimals_for
 
 #: The schema of a sampled answer.
 SCHEMA = "servsim.sample/1"
