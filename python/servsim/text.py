@@ -1,4 +1,4 @@
-"""Text for people: aligned columns, digits of numbers, and text of others, such as names in files, made safe to show."""
+"""Text for people: aligned columns, digits of numbers, and text of others (names in files) made safe to show."""
 
 import math
 import re
