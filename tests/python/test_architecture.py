@@ -150,13 +150,25 @@ def test_help_loads_no_heavy_module() -> None:
     assert loaded & set(HEAVY) == set()
 
 
-def test_a_model_is_solved_without_other_commands_and_what_only_they_need() -> None:
-    command = ["servsim", "model", "solve", str(ROOT / "examples/models/smp.toml")]
+def _run_with_modules(command: list[str]) -> tuple[str, set[str]]:
+    """Run a command; returns what it shows and the modules that are loaded at its end."""
     code = f"import sys; sys.argv = {command}; from servsim.cli import run; run(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.splitlines()[-1].split())
+    *shown, modules = done.stdout.splitlines()
+    return "\n".join(shown), set(modules.split())
+
+
+def test_a_model_is_solved_without_other_commands_and_what_only_they_need() -> None:
+    command = ["servsim", "model", "solve", str(ROOT / "examples/models/smp.toml")]
+    _, loaded = _run_with_modules(command)
     needless = {"numpy", "pydantic", "rich", "servsim.cli.capture", "servsim.cli.model_fit", "servsim.model.plots"}
     assert "servsim.model.solving" in loaded and loaded & needless == set()
+
+
+def test_a_simulation_begins_without_the_statistics_library_of_comparisons() -> None:
+    code = "import sys, servsim.captures; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "scipy.stats" not in done.stdout.split(), "half a second of every `servsim simulate`"
 
 
 def test_a_simulation_shows_its_table_without_the_statistics_library_of_comparisons(tmp_path: Path) -> None:
@@ -164,10 +176,8 @@ def test_a_simulation_shows_its_table_without_the_statistics_library_of_comparis
     trace.write_bytes(bytes(8) + bytes([0, 4]) + bytes(6))
     machine = [str(ROOT / "python/servsim/machines/foglia-2004-4p.toml"), "--engine", "functional"]
     command = ["servsim", "simulate", str(trace), "-m", *machine]
-    code = f"import sys; sys.argv = {command}; from servsim.cli import run; run(); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "(n = 1, no interval)" in done.stdout
-    loaded = set(done.stdout.splitlines()[-1].split())
+    shown, loaded = _run_with_modules(command)
+    assert "(n = 1, no interval)" in shown
     assert loaded & {"scipy.stats", "servsim.report"} == set(), "half a second of every `servsim simulate`"
 
 
