@@ -171,13 +171,16 @@ def test_a_simulation_begins_without_the_statistics_library_of_comparisons() -> 
     assert "scipy.stats" not in done.stdout.split(), "half a second of every `servsim simulate`"
 
 
-def test_a_simulation_shows_its_table_without_the_statistics_library_of_comparisons(tmp_path: Path) -> None:
+def test_one_run_shows_its_table_without_a_library_of_statistics(tmp_path: Path) -> None:
     trace = tmp_path / "t.raw16"
     trace.write_bytes(bytes(8) + bytes([0, 4]) + bytes(6))
-    machine = [str(ROOT / "python/servsim/machines/foglia-2004-4p.toml"), "--engine", "functional"]
-    command = ["servsim", "simulate", str(trace), "-m", *machine]
-    shown, loaded = _run_with_modules(command)
+    command = ["servsim", "simulate", str(trace), "-m", "foglia-2004-4p", "--engine"]
+    shown, loaded = _run_with_modules([*command, "functional"])
     assert "(n = 1, no interval)" in shown
+    assert loaded & {"scipy", "servsim.report"} == set(), "a tenth to half a second of `servsim simulate`"
+    shown, loaded = _run_with_modules([*command, "timing", "--replications", "2"])
+    assert "n = 2" in shown
+    assert "scipy.special" in loaded
     assert loaded & {"scipy.stats", "servsim.report"} == set(), "half a second of every `servsim simulate`"
 
 
