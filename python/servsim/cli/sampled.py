@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from servsim.cli import numbers
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.errors import Interrupted, UsageError
@@ -25,6 +26,7 @@ def refuse_beside(given: dict[str, object]) -> None:
 
 def run(trace: Path, machine: str, precision: str, output: Path | None, as_json: bool, **options: Any) -> None:
     """Sample, say what it costs before and after, and show the result."""
+    numbers.load("numpy", "scipy.special")
     from servsim.sampling import precision_of, sample
 
     share = precision_of(precision)

@@ -79,7 +79,7 @@ def command(
     Example: servsim simulate oltp.1.svt oltp.2.svt oltp.3.svt -m foglia-2004-4p --replications 3
     """
     # One run has no interval, which is what the distributions are for.
-    distributions = ["scipy.special"] if replications > 1 or len(traces) > 1 or precision is not None else []
+    distributions = ["scipy.special"] if replications > 1 or len(traces) > 1 else []
     numbers.load("numpy", *distributions)
     from servsim.captures import simulate_captures
     from servsim.progress import expected_references, of_references

@@ -71,7 +71,7 @@ def student_quantile(confidence: float, freedom: float) -> float:
     freedom : float
         Degrees of freedom, more than 0.
     """
-    # `scipy.stats` takes ten times as long to load, and every simulation has intervals.
+    # `scipy.stats` takes ten times as long to load, and every simulation of several runs has intervals.
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + confidence) / 2))
