@@ -40,15 +40,6 @@ impl Earliest {
         }
     }
 
-    /// The first happens later now, at `time`, which is known: what [`Earliest::set`] does, without a look at where it stands.
-    #[inline]
-    pub fn postpone_first(&mut self, time: u64) {
-        let Some(&(old, index)) = self.order.last() else { return };
-        debug_assert!(old <= time && time != u64::MAX, "it happens, and no sooner");
-        self.times[index] = time;
-        self.sink((time, index));
-    }
-
     /// Moves the last of the list, `entry` from now on, to its place.
     #[inline]
     fn sink(&mut self, entry: (u64, usize)) {
@@ -72,14 +63,12 @@ impl Earliest {
         self.order.last().map_or(u64::MAX, |&(time, _)| time)
     }
 
-    /// The first, of those at one time that of the lowest number; its time, and that of the next. Without any, 0.
+    /// The first from `place` on, counted from 0, with its time; of those at one time, that of the lowest number comes first.
     #[inline]
-    pub fn first_two(&self) -> (usize, u64, u64) {
-        match self.order[..] {
-            [.., (second, _), (first, index)] => (index, first, second),
-            [(first, index)] => (index, first, u64::MAX),
-            [] => (0, u64::MAX, u64::MAX),
-        }
+    pub fn nth(&self, place: usize) -> Option<(usize, u64)> {
+        let at = self.order.len().checked_sub(place + 1)?;
+        let (time, index) = self.order[at];
+        Some((index, time))
     }
 }
 
@@ -89,25 +78,22 @@ mod tests {
     use crate::RandomStream;
 
     #[test]
-    fn the_first_two_are_those_of_a_list() {
+    fn the_first_are_those_of_a_list() {
         let mut random = RandomStream::new(1, "earliest");
         for count in [1, 2, 3, 5, 16, 33, 64, 100] {
             let (mut earliest, mut list) = (Earliest::new(count), vec![u64::MAX; count]);
             for _ in 0..2000 {
                 let (index, time) = (random.below(count as u64) as usize, random.below(40));
                 let time = if time == 0 { u64::MAX } else { time };
-                let (of_first, first, _) = earliest.first_two();
-                if index == of_first && first <= time && time != u64::MAX {
-                    earliest.postpone_first(time);
-                } else {
-                    earliest.set(index, time);
-                }
+                earliest.set(index, time);
                 list[index] = time;
-                let first = (0..count).min_by_key(|&index| list[index]).unwrap();
-                let others = (0..count).filter(|&index| index != first).map(|index| list[index]);
-                let second = others.min().unwrap_or(u64::MAX);
-                assert_eq!(earliest.first_two(), (first, list[first], second), "{list:?}");
-                assert_eq!(earliest.time(), list[first]);
+                let mut happen: Vec<usize> = (0..count).filter(|&index| list[index] != u64::MAX).collect();
+                happen.sort_by_key(|&index| (list[index], index));
+                for place in 0..3 {
+                    let there = happen.get(place).map(|&index| (index, list[index]));
+                    assert_eq!(earliest.nth(place), there, "{list:?}");
+                }
+                assert_eq!(earliest.time(), happen.first().map_or(u64::MAX, |&index| list[index]));
             }
         }
     }

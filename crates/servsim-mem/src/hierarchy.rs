@@ -478,6 +478,12 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         found.flatten().map(Supplier::Shared)
     }
 
+    /// Whether an access may take lines from other processors that it does not ask for: an inclusive level that several
+    /// share takes those that it gives up.
+    pub fn takes_other_lines(&self) -> bool {
+        self.shared.iter().any(Shared::is_inclusive)
+    }
+
     /// The shared levels of a group, and its private caches as these see them.
     fn sides<'a>(
         &'a mut self,

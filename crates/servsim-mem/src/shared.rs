@@ -65,6 +65,11 @@ impl Shared {
         self.levels.iter_mut().try_for_each(|level| level.restore(from))
     }
 
+    /// Whether a level takes the lines that it gives up from those inside it.
+    pub fn is_inclusive(&self) -> bool {
+        self.inclusion.contains(&Inclusion::Inclusive)
+    }
+
     /// A fetch that no cache supplied: the level that has the line. What makes room for the line inside
     /// is handed out before [`Shared::fill`], so that no line is on its way while levels fill.
     #[inline]

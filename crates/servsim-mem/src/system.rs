@@ -1107,6 +1107,17 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.copies.record::<S>(self.copies.find(line)?).valid.iter().find(|&cache| wanted(cache))
     }
 
+    /// Tells `each` every processor that has a copy of `line`; one of two caches that both have it, twice.
+    pub fn for_each_holder(&self, line: LineAddr, each: impl FnMut(CpuId)) {
+        with_cache_set!(self.copies, self.for_each_holder_in(line, each));
+    }
+
+    fn for_each_holder_in<S: Indexed>(&self, line: LineAddr, each: impl FnMut(CpuId)) {
+        let Some(place) = self.copies.find(line) else { return };
+        let caches = self.copies.record::<S>(place).valid.iter();
+        caches.map(|cache| self.processor_of(cache)).for_each(each);
+    }
+
     /// Whether one of the caches that `wanted` says would supply the line of `access` to transaction `op`.
     pub fn is_supplied(
         &self,

@@ -2,6 +2,7 @@
 
 use super::accounts::Accounts;
 use super::elsewhere::Elsewhere;
+use super::foresight::Foreseen;
 use super::io::IoSystem;
 use super::measure::Measure;
 use super::port::MemoryPort;
@@ -43,16 +44,7 @@ pub(super) enum TimedEvent {
 /// How many rounds of the loop pass between looks at the stop flag.
 const ROUNDS_PER_LOOK: u64 = 4096;
 /// How many pass between two counts of the references, where these bound the window.
-const ROUNDS_PER_COUNT: u64 = 16;
-
-/// A processor's turn.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
-    pub cpu: CpuId,
-    /// When it acts, before all others, and when the next of them does.
-    pub first: u64,
-    pub second: u64,
-}
+pub(super) const ROUNDS_PER_COUNT: u64 = 16;
 
 pub struct Engine<'a, W> {
     pub(super) model: &'a Model,
@@ -66,6 +58,10 @@ pub struct Engine<'a, W> {
     pub(super) next_times: Earliest,
     /// Processors whose entry of `next_times` is out of date.
     pub(super) stale: ProcessorSet,
+    /// What each is known to do before.
+    pub(super) foreseen: Vec<Foreseen>,
+    /// Whether anything can be foreseen on this machine.
+    pub(super) foresees: bool,
     /// Processors that spin and whose turns are skipped.
     pub(super) skipping: Vec<CpuId>,
     pub(super) disk: FixedDisk,
@@ -93,9 +89,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
             seed,
             software: Software::new(source, n, (model.policy, &model.bindings), model.locks, seed)?,
             processors: (0..n).map(|_| Processor::new(model.core, &spec, port.shift())).collect(),
-            port,
             next_times: Earliest::new(n),
             stale: ProcessorSet::default(),
+            foreseen: vec![Foreseen::default(); n],
+            foresees: port.keeps_other_lines(),
             skipping: Vec::new(),
             elsewhere: model.clients.map(|times| Elsewhere::new(source.tasks(), times)),
             io: model.storage.as_ref().map(|plan| IoSystem::new(plan, seed)),
@@ -104,6 +101,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             events: EventQueue::new(),
             accounts: Accounts::new(source.tasks().len(), n, measure),
             unaccounted: vec![Unaccounted::default(); n],
+            port,
             now: 0,
         })
     }
@@ -154,41 +152,45 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let event = self.events.next_time();
         let grant = self.port.next_grant();
         let turn = self.earliest();
-        let now = event.min(grant).min(turn.first);
+        let now = event.min(grant).min(turn);
         if now == u64::MAX {
             return Ok(0);
         }
-        self.now = self.now.max(now);
         if self.accounts.measure.window_over(now) {
-            self.settle_waits(now);
-            let reading = self.reading();
-            self.accounts.measure.close_window(now, &reading);
-            self.look_at_users(now);
+            self.end_window(now);
+            return self.rounds(most);
         }
-        if event <= grant && event <= turn.first {
+        self.now = self.now.max(now);
+        if event <= grant && event <= turn {
             self.handle_timed_event()?;
-        } else if turn.first <= grant {
-            return self.turns(turn, event, grant, most);
+        } else if turn <= grant {
+            return self.turns(event, grant, most);
         } else {
             self.grant();
         }
         Ok(1)
     }
 
-    /// What acts next.
-    #[inline]
-    pub(super) fn earliest(&mut self) -> Turn {
-        while let Some(cpu) = self.stale.take_first() {
-            self.next_times.set(cpu.0, self.processors[cpu].next_time());
-        }
-        self.next_turn()
+    /// Closes the window of the timeline that is over at `now`, before anything else happens.
+    fn end_window(&mut self, now: u64) {
+        // What is foreseen may go beyond the window, and then begin there first.
+        self.perform_all_foreseen(self.accounts.measure.last_of_window());
+        let known = self.processors.iter().zip(&self.foreseen).filter(|(_, foreseen)| foreseen.known);
+        let now = known.map(|(processor, _)| processor.time).fold(now, u64::min);
+        self.now = self.now.max(now);
+        self.settle_waits(now);
+        let reading = self.reading();
+        self.accounts.measure.close_window(now, &reading);
+        self.look_at_users(now);
     }
 
-    /// The same, all times being up to date.
+    /// When a processor acts next.
     #[inline]
-    pub(super) fn next_turn(&self) -> Turn {
-        let (cpu, first, second) = self.next_times.first_two();
-        Turn { cpu: CpuId(cpu), first, second }
+    fn earliest(&mut self) -> u64 {
+        while let Some(cpu) = self.stale.take_first() {
+            self.next_times.set(cpu.0, self.next_time(cpu));
+        }
+        self.next_times.time()
     }
 
     pub(super) fn schedule(&mut self, time: u64, event: TimedEvent) {
@@ -197,6 +199,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     pub(super) fn handle_timed_event(&mut self) -> Result<(), SimulateError> {
         let Some((now, event)) = self.events.pop() else { return Ok(()) };
+        // A store that comes back concerns a processor of which nothing is foreseen.
+        if !matches!(event, TimedEvent::Store { .. }) {
+            self.settle(now.saturating_sub(1));
+        }
         match event {
             TimedEvent::Store { cpu, performed } => self.store_returned(cpu, now, performed),
             TimedEvent::Load { cpu, load } => self.load_returned(cpu, load, now),
@@ -220,6 +226,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     ) -> Result<(), SimulateError> {
         self.stale.insert(cpu);
         if self.software.handlers.wait_for(cpu) {
+            self.settle_before(cpu, self.processors[cpu].time);
             self.enter_handler(cpu);
         }
         let processor = &mut self.processors[cpu];
@@ -227,6 +234,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             history.forget_before(self.now);
         }
         let Some(context) = processor.context else {
+            self.settle_before(cpu, self.processors[cpu].time);
             self.dispatch(cpu);
             return Ok(());
         };
@@ -234,6 +242,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             return Ok(());
         }
         if let Some(spin) = processor.spinning {
+            self.settle_before(cpu, self.next_times.time());
             self.spin(cpu, context, spin);
             return Ok(());
         }
@@ -281,16 +290,19 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 }
                 _ if self.processors[cpu].time > sync => return Ok(()),
                 Stop::Slice => {
+                    self.settle_before(cpu, self.processors[cpu].time);
                     if let Context::Task(task) = context {
                         self.end_slice(cpu, task);
                     }
                     return Ok(());
                 }
                 Stop::Event => {
+                    self.settle_before(cpu, self.processors[cpu].time);
                     self.event(cpu, context);
                     return Ok(());
                 }
                 Stop::End => {
+                    self.settle_before(cpu, self.processors[cpu].time);
                     if !self.next_records(cpu, context)? {
                         return Ok(());
                     }

@@ -152,6 +152,13 @@ impl Measure {
         self.seen
     }
 
+    /// References up to where the window by references begins or ends, as far as they are counted.
+    pub fn references_left(&self) -> u64 {
+        let Some(wanted) = self.references else { return u64::MAX };
+        let bound = if self.start.is_some() { self.made_at_start + wanted } else { self.warmup };
+        bound.saturating_sub(self.made)
+    }
+
     /// Whether so little is left before the window begins or ends that it may soon.
     pub fn is_near_a_bound(&self) -> bool {
         match (self.references, self.start) {
@@ -189,6 +196,12 @@ impl Measure {
     #[inline]
     pub fn window_over(&self, now: u64) -> bool {
         now >= self.next_window
+    }
+
+    /// The last moment within the current timeline window.
+    #[inline]
+    pub fn last_of_window(&self) -> u64 {
+        self.next_window - 1
     }
 
     /// Closes the current timeline window at `now`.

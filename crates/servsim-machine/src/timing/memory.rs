@@ -7,7 +7,7 @@ use super::port::Completion;
 use super::processor::{Context, Wait};
 use servsim_core::{CpuId, Cycles, Op};
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{Origin, WordMask};
+use servsim_mem::{Class, Origin, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     /// A fetch or load misses; `true` when the processor goes on with words of its store buffer.
@@ -112,8 +112,14 @@ impl<W: WordMask> Engine<'_, W> {
 
     /// Grants the next request; whoever waits for it goes on when it is complete.
     pub(super) fn grant(&mut self) {
-        if let Some(completion) = self.port.grant(&mut self.processors) {
-            self.performed(completion);
+        if let Some(grant) = self.port.next_request() {
+            let request = &grant.request;
+            if request.class != Class::WriteBack {
+                self.settle_holders(request.cpu, request.line, grant.time);
+            }
+            if let Some(completion) = self.port.grant(grant, &mut self.processors) {
+                self.performed(completion);
+            }
         }
         while let Some(completion) = self.port.completed() {
             self.performed(completion);

@@ -7,10 +7,11 @@
 //! that need the bus wait in the store buffer and are performed in order (processor consistency),
 //! and the processor stalls when the buffer is full. Loads may take words from it.
 //!
-//! **Order of events.** A processor runs ahead of the others only up to the next time at which a
-//! bus grant could change what it sees: the bus is busy until then, or nobody can ask earlier.
-//! Within that bound its hits concern nobody else. So the outcome is that of a strict time order,
-//! at the cost of a few comparisons per run of hits instead of per reference.
+//! **Order of events.** The order is that of time. Of what happens at one time, timed events come first, then processors by
+//! their numbers, then grants: the outcome is that of one record at a time, to the byte. Plain hits concern nobody else, so a
+//! processor goes on alone as far as the others are known to hit (`foresight.rs`), up to the next event or grant. With a
+//! core it runs ahead of the others up to the next time at which a grant could change what it sees: the bus is busy until
+//! then, or nobody can ask earlier.
 //!
 //! With `inorder` or `ooo` instructions enter a core at its width and complete when their operands and
 //! loads let them, beside execution (`cores.rs`, crate `servsim-cpu`).
@@ -29,6 +30,7 @@ mod dispatching;
 mod elsewhere;
 mod engine;
 mod events;
+mod foresight;
 mod history;
 mod io;
 mod locking;

@@ -98,6 +98,7 @@ impl<W: WordMask> Engine<'_, W> {
 
     /// Begins or ends a window of references when so many have been made.
     pub(super) fn count_references(&mut self) {
+        self.perform_all_foreseen(self.now.saturating_sub(1));
         let made = self.processors.iter().map(|p| p.references.iter().flatten().sum::<u64>()).sum();
         self.accounts.measure.count_references(made, self.now);
         self.maybe_start(self.now);

@@ -121,7 +121,7 @@ impl<W: WordMask> MemoryPort<W> {
         counts: &mut RunCounts,
     ) -> (usize, u64) {
         let few = if most <= FEW {
-            self.caches.run_few_hits(cpu, self.shift, (records, most), counts)
+            self.caches.run_few_hits::<true>(cpu, self.shift, (records, most), counts)
         } else {
             Few { crosses: true, ..Few::default() }
         };
@@ -226,10 +226,13 @@ impl<W: WordMask> MemoryPort<W> {
         None
     }
 
-    /// Grants the next request: what was asked for is performed by the state found now, a prefetch as any
-    /// other. `None` when nobody waits for it.
-    pub fn grant(&mut self, processors: &mut [Processor<W>]) -> Option<Completion> {
-        let mut grant = self.interconnect.grant()?;
+    /// The next request that is granted, for [`MemoryPort::grant`]; `None` when nobody waits for it.
+    pub fn next_request(&mut self) -> Option<Grant> {
+        self.interconnect.grant()
+    }
+
+    /// Grants it: what was asked for is performed by the state found now. `None` when nobody waits for it.
+    pub fn grant(&mut self, mut grant: Grant, processors: &mut [Processor<W>]) -> Option<Completion> {
         if self.interconnect.moves_pages() {
             let op = self.needed_at(&grant, &processors[grant.request.cpu]);
             self.interconnect.touch(&mut grant, op);

@@ -130,6 +130,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     fn moment(&mut self) -> Moment {
+        self.perform_all_foreseen(self.now.saturating_sub(1));
         self.settle_waits(self.now);
         CpuId::all(self.processors.len()).for_each(|cpu| self.charge_work(cpu));
         let mut times = ProcessorTimes::default();

@@ -18,6 +18,11 @@ use servsim_core::{CpuId, Cycles, Instruction, LineAddr, Op, Record, PAGE_SHIFT}
 use servsim_cpu::Entry;
 use servsim_mem::{Access, WordMask};
 
+#[cfg(test)]
+pub(super) fn is_one_by_one() -> bool {
+    core_runs::tests::ONE_BY_ONE.get()
+}
+
 /// Steps `processor` (number `cpu`) until `limit` or another stop; `ran` if a run of hits has just ended at its position.
 pub fn step<W: WordMask>(
     cpu: CpuId,

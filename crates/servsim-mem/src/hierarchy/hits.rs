@@ -126,9 +126,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.run_hits_of(Field::<true, true>, cpu, shift, (records, most), &mut Nobody, counts)
     }
 
-    /// The same for a few records: they may end before the hits do.
+    /// The same for a few records: they may end before the hits do. Without `PERFORM` it only tells how far they go.
     #[inline]
-    pub fn run_few_hits(
+    pub fn run_few_hits<const PERFORM: bool>(
         &mut self,
         cpu: CpuId,
         shift: u32,
@@ -137,7 +137,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     ) -> Few {
         if self.domains.is_empty() {
             let first = (cpu, CacheId(cpu.0 * self.first), self.first - 1, self.lookups.as_mut_slice());
-            return self.system.run_few_hits(first, shift, records, counts);
+            return self.system.run_few_hits::<PERFORM>(first, shift, records, counts);
         }
         let (system, cache) = (&mut self.system, CacheId(cpu.0));
         let run = Run::new(cpu, system.stays);
@@ -145,10 +145,15 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let dirty = system.cells.dirty;
         if self.first == 1 {
             let Some((levels, outer)) = levels.split_first_chunk_mut::<1>() else { return Few::default() };
-            return run.take_few(shift, &mut Inner { levels, outer, pool, dirty }, records, counts);
+            return run.take_few::<_, _, PERFORM>(
+                shift,
+                &mut Inner { levels, outer, pool, dirty },
+                records,
+                counts,
+            );
         }
         let Some((levels, outer)) = levels.split_first_chunk_mut::<2>() else { return Few::default() };
-        run.take_few(shift, &mut Inner { levels, outer, pool, dirty }, records, counts)
+        run.take_few::<_, _, PERFORM>(shift, &mut Inner { levels, outer, pool, dirty }, records, counts)
     }
 
     /// As [`Hierarchy::run_joined_hits`], with somebody who goes along; what that puts aside is among the records and counts, too.

@@ -25,9 +25,9 @@ pub struct Few {
 
 impl Run {
     /// As [`Run::take`] for a few records that are joined, without what pays only along many; it ends also where a record lies in
-    /// two lines.
+    /// two lines. Without `PERFORM` they stay as they are, and it only tells how far it would come.
     #[inline(always)]
-    pub fn take_few<W: WordMask, F: FirstLevel<W>>(
+    pub fn take_few<W: WordMask, F: FirstLevel<W>, const PERFORM: bool>(
         self,
         shift: u32,
         first_level: &mut F,
@@ -67,14 +67,18 @@ impl Run {
             if !share.is_plain(self.stays, frame) {
                 break;
             }
-            share.perform(frame);
-            view.use_copy(place, times.of(record), share.write());
-            counts[usize::from(record.is_kernel())][op] += u64::from(record.cpu);
+            if PERFORM {
+                share.perform(frame);
+                view.use_copy(place, times.of(record), share.write());
+                counts[usize::from(record.is_kernel())][op] += u64::from(record.cpu);
+            }
             made += u64::from(record.cpu);
             performed += 1;
         }
         drop(view);
-        first_level.set_clock(clock + performed as u64 * Times::STEP);
+        if PERFORM {
+            first_level.set_clock(clock + performed as u64 * Times::STEP);
+        }
         Few { performed, made, crosses }
     }
 }
@@ -82,7 +86,7 @@ impl Run {
 impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// As [`CoherentSystem::run_hits`] for a few records that are joined ([`Run::take_few`]).
     #[inline]
-    pub(crate) fn run_few_hits(
+    pub(crate) fn run_few_hits<const PERFORM: bool>(
         &mut self,
         (cpu, cache, data, look_ups): (CpuId, CacheId, usize, &mut [u64]),
         shift: u32,
@@ -94,7 +98,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let (arrays, copies) = (&mut self.arrays[caches.clone()], &self.copies);
         let look_ups = &mut look_ups[caches];
         if let Some(caches) = arrays.first_chunk_mut::<2>() {
-            return run.take_few(
+            return run.take_few::<_, _, PERFORM>(
                 shift,
                 &mut Coherent::<W, 2, false> { caches, copies, missing: None, look_ups },
                 records,
@@ -102,7 +106,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             );
         }
         let Some(caches) = arrays.first_chunk_mut::<1>() else { return Few::default() };
-        run.take_few(
+        run.take_few::<_, _, PERFORM>(
             shift,
             &mut Coherent::<W, 1, false> { caches, copies, missing: None, look_ups },
             records,

@@ -152,6 +152,7 @@ impl<W: WordMask> Follower<W> for Along<'_, W> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use crate::result::Replication;
     use crate::timing::{run, Model};
     use crate::Setup;
     use servsim_config::Machine;
@@ -211,8 +212,8 @@ pub(super) mod tests {
         batch
     }
 
-    /// All that a run counts.
-    fn result(model: &str, split: bool, one_by_one: bool) -> String {
+    /// All that a run counts, of so many references if a number is given.
+    fn result(model: &str, split: bool, one_by_one: bool, references: Option<u64>) -> Replication {
         let mut random = RandomStream::new(5, model);
         let register = |random: &mut RandomStream| 1 << random.below(6);
         let code = (0..54).map(|_| Instruction {
@@ -244,17 +245,28 @@ pub(super) mod tests {
             write_around: false,
         };
         let levels = HierarchySpec { split, private: vec![level], ..HierarchySpec::default() };
-        let model = Model::new(&machine, &setup, None, 0).with_hierarchy(levels);
+        let model = Model { references, ..Model::new(&machine, &setup, None, 0).with_hierarchy(levels) };
         ONE_BY_ONE.set(one_by_one);
         let result = run(&source, &model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).unwrap();
         ONE_BY_ONE.set(false);
-        format!("{result:?}")
+        result
     }
 
     #[test]
     fn a_run_leaves_what_its_references_leave_one_by_one() {
         for (model, split) in MODELS.map(|model| [(model, false), (model, true)]).into_iter().flatten() {
-            assert!(result(model, split, false) == result(model, split, true), "{model}, split: {split}");
+            let result = |one_by_one| format!("{:?}", result(model, split, one_by_one, None));
+            assert!(result(false) == result(true), "{model}, split: {split}");
+        }
+    }
+
+    #[test]
+    fn a_window_of_references_ends_few_records_late() {
+        for wanted in [1, 1000, 5000, 20_000] {
+            let made: u64 =
+                result("fixed", false, false, Some(wanted)).counters.references.iter().flatten().sum();
+            // A record stands for four references at most, and they are counted every 16 turns.
+            assert!((wanted..=wanted + 64).contains(&made), "{made} of {wanted}");
         }
     }
 }

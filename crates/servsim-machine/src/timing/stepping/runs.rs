@@ -8,7 +8,7 @@ use crate::timing::pending::Pending;
 use crate::timing::port::{data_references, references, MemoryPort};
 use crate::timing::processor::Processor;
 use crate::timing::stop::{Pace, Records};
-use servsim_core::{CpuId, LineAddr, Op, Privacy, Record, TaskId};
+use servsim_core::{CpuId, Cycles, LineAddr, Op, Privacy, Record, TaskId};
 use servsim_mem::{Follower, RunCounts, Turn, WordMask};
 use std::collections::VecDeque;
 
@@ -39,18 +39,40 @@ impl Unaccounted {
         self.records > 0 && self.task != next.task
     }
 
-    /// Counts what was done; references in each mode.
+    /// Counts what was done, and charges the processor for it.
     #[inline]
-    pub fn count<W: WordMask>(
+    pub fn charge<W: WordMask>(
         &self,
         cpu: CpuId,
         processor: &mut Processor<W>,
         port: &mut MemoryPort<W>,
         tasks: &mut [[[u64; 3]; 2]],
-    ) -> [u64; 2] {
+        cycles: Cycles,
+    ) {
         let data = data_references(&self.counts);
         port.count_lookups(cpu, self.records - data, data - self.aside);
-        count_run(processor, &mut tasks[self.task as usize], &self.counts)
+        let [user, kernel] = count_run(processor, &mut tasks[self.task as usize], &self.counts);
+        if processor.history.is_none() {
+            processor.times.execute(false, cycles.0 * user);
+            processor.times.execute(true, cycles.0 * kernel);
+        }
+    }
+}
+
+/// Charges `processor`, which keeps its charges, for `records` performed from `time` on: a moment within the run is to find
+/// what was charged by then, so each stretch of one mode is a charge.
+#[cold]
+fn charge_stretches<W: WordMask>(
+    processor: &mut Processor<W>,
+    records: &[Record],
+    mut time: u64,
+    cycles: Cycles,
+) {
+    for stretch in records.chunk_by(|a, b| a.is_kernel() == b.is_kernel()) {
+        let taken = cycles.0 * stretch.iter().map(|record| u64::from(record.cpu)).sum::<u64>();
+        time += taken;
+        processor.times.execute(stretch[0].is_kernel(), taken);
+        processor.note(time);
     }
 }
 
@@ -71,31 +93,19 @@ pub(super) fn run_hits<W: WordMask>(
         return false;
     }
     let records = &work.batch.records[*work.position..];
-    let (from, mut unaccounted) = (processor.time, Unaccounted::default());
-    let performed = run_at_fixed_pace(cpu, processor, port, (records, work.privacy), pace, &mut unaccounted);
+    let mut unaccounted = Unaccounted::default();
+    let (performed, _) =
+        run_at_fixed_pace(cpu, processor, port, (records, work.privacy), pace, &mut unaccounted);
     if performed == 0 {
         return false;
     }
     *work.position += performed;
-    let [user, kernel] = unaccounted.count(cpu, processor, port, work.tasks);
-    if processor.history.is_none() {
-        processor.times.execute(false, pace.cycles.0 * user);
-        processor.times.execute(true, pace.cycles.0 * kernel);
-        return true;
-    }
-    // A moment within the run is to find what was charged by then, so each stretch of one mode is a charge.
-    let mut time = from;
-    for stretch in records[..performed].chunk_by(|a, b| a.is_kernel() == b.is_kernel()) {
-        let taken = pace.cycles.0 * stretch.iter().map(|record| u64::from(record.cpu)).sum::<u64>();
-        time += taken;
-        processor.times.execute(stretch[0].is_kernel(), taken);
-        processor.note(time);
-    }
+    unaccounted.charge(cpu, processor, port, work.tasks, pace.cycles);
     true
 }
 
 /// The same on a processor without core, which is not within a record: passes time and slice, and leaves the rest to be
-/// accounted. Returns how many records were performed.
+/// accounted. Returns how many records were performed, and how many references these stand for.
 #[inline]
 pub(in crate::timing) fn run_at_fixed_pace<W: WordMask>(
     cpu: CpuId,
@@ -104,9 +114,9 @@ pub(in crate::timing) fn run_at_fixed_pace<W: WordMask>(
     (records, privacy): (&[Record], &Privacy),
     pace: &Pace,
     unaccounted: &mut Unaccounted,
-) -> usize {
-    let Some(first) = records.first() else { return 0 };
-    let cycles = pace.cycles.0;
+) -> (usize, u64) {
+    let Some(first) = records.first() else { return (0, 0) };
+    let (from, cycles) = (processor.time, pace.cycles.0);
     let (performed, made) = if processor.stores.is_empty() {
         let left = pace.limit - processor.time;
         // Mostly one, and a division takes the host as long as a hit.
@@ -120,7 +130,10 @@ pub(in crate::timing) fn run_at_fixed_pace<W: WordMask>(
     unaccounted.records += performed as u64;
     processor.time += cycles * made;
     processor.slice = processor.slice.saturating_sub(made);
-    performed
+    if processor.history.is_some() {
+        charge_stretches(processor, &records[..performed], from, pace.cycles);
+    }
+    (performed, made)
 }
 
 /// The same while stores wait, behind which further ones are put; passes no time.

@@ -24,7 +24,7 @@ impl Buses {
         for node in self.touched.drain(..) {
             self.earliest.set(node.0, self.all[node].next_grant());
         }
-        let (node, time, _) = self.earliest.first_two();
+        let (node, time) = self.earliest.nth(0).unwrap_or((0, u64::MAX));
         (NodeId(node), time)
     }
 
