@@ -19,6 +19,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import children
+from servsim.cli.progress import Progress
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARD_LIMIT_MINUTES = 90
 
@@ -81,43 +84,39 @@ def tree_hash(root: Path) -> str:
 
 
 def run(check: Check, log: Path, root: Path) -> tuple[int, float]:
-    """Run one check with its output in ``log``; an interrupt ends its whole process group."""
+    """Run one check with its output in ``log``."""
     start = time.monotonic()
     with log.open("w", encoding="utf-8") as sink:
-        child = subprocess.Popen(
-            check.command, shell=True, cwd=root, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        try:
-            code = child.wait()
-        except BaseException:
-            os.killpg(child.pid, signal.SIGTERM)
-            child.wait()
-            raise
+        code = children.run(check.command, root, sink, subprocess.STDOUT)
     return code, time.monotonic() - start
 
 
 def perform(shard: list[Check], stamps: Path, root: Path) -> dict[str, int]:
     """Run what is due in the shard, leaving a stamp for each success; return counts by outcome."""
     counts = {"passed": 0, "failed": 0, "already passed": 0, "skipped": 0}
-    for check in shard:
-        stamp, log = stamps / f"{check.name}.json", stamps / f"{check.name}.log"
-        obstacle = check.obstacle()
-        if stamp.exists():
-            counts["already passed"] += 1
-            print(f"{check.name}: passed earlier on these sources", flush=True)
-        elif obstacle:
-            counts["skipped"] += 1
-            print(f"{check.name}: skipped, {obstacle}", flush=True)
-        else:
-            print(f"{check.name}: {check.why} (about {check.minutes:g} min)", flush=True)
-            code, seconds = run(check, log, root)
-            outcome = "passed" if code == 0 else "failed"
-            counts[outcome] += 1
-            if code == 0:
-                fresh = stamp.with_suffix(".new")
-                fresh.write_text(json.dumps({"seconds": round(seconds, 1), "command": check.command}))
-                fresh.replace(stamp)
-            print(f"{check.name}: {outcome} in {seconds:.0f} s, log {log}", flush=True)
+    planned, passed = sum(check.minutes for check in shard), 0.0
+    with Progress() as progress:
+        for check in shard:
+            stamp, log = stamps / f"{check.name}.json", stamps / f"{check.name}.log"
+            obstacle = check.obstacle()
+            progress(check.name, passed / planned)
+            passed += check.minutes
+            if stamp.exists():
+                counts["already passed"] += 1
+                progress.note(f"{check.name}: passed earlier on these sources")
+            elif obstacle:
+                counts["skipped"] += 1
+                progress.note(f"{check.name}: skipped, {obstacle}")
+            else:
+                progress.note(f"{check.name}: {check.why} (about {check.minutes:g} min)")
+                code, seconds = run(check, log, root)
+                outcome = "passed" if code == 0 else "failed"
+                counts[outcome] += 1
+                if code == 0:
+                    fresh = stamp.with_suffix(".new")
+                    fresh.write_text(json.dumps({"seconds": round(seconds, 1), "command": check.command}))
+                    fresh.replace(stamp)
+                progress.note(f"{check.name}: {outcome} in {seconds:.0f} s, log {log}")
     return counts
 
 

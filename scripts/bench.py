@@ -3,45 +3,73 @@
 A benchmark is a command that prints one JSON object ``{"figures": [{"name", "value", "unit"}]}`` on
 its last line. It is repeated, and every raw value is kept beside the median, so that a reader can
 see the spread. Figures depend on the host, which the JSON names; none of them gates a test.
+
+What is done so far is in ``NAME.partial.json`` beside the file, from the first benchmark on; the file itself is written
+when all are through.
 """
 
 import argparse
 import json
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import children
+from servsim.cli.progress import Progress
+from servsim.files import atomic_write
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def load(folder: Path) -> list[dict[str, Any]]:
-    """Read every registered benchmark: name, what, command, and how often to repeat it."""
-    found: list[dict[str, Any]] = []
-    for path in sorted(folder.glob("*.toml")):
-        found += tomllib.loads(path.read_text(encoding="utf-8")).get("benchmark", [])
-    return found
+@dataclass(frozen=True)
+class Benchmark:
+    """A registered benchmark: a shell command, run ``repeat`` times, each of which takes about so many ``minutes``."""
+
+    name: str
+    what: str
+    command: str
+    minutes: float
+    repeat: int = 3
 
 
-def measure(benchmark: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run one benchmark and return its figures, each with all raw values and their median."""
+def load(folder: Path) -> list[Benchmark]:
+    """Read every list in ``folder``."""
+    lists = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))]
+    return [Benchmark(**entry) for one in lists for entry in one.get("benchmark", [])]
+
+
+def measure(benchmark: Benchmark, tell: Callable[[int], None], seconds: list[float]) -> list[dict[str, Any]]:
+    """Run one benchmark and return its figures, each with all raw values and their median.
+
+    ``tell`` hears of each run before it begins, ``seconds`` gets how long each took.
+    """
     raw: dict[str, dict[str, Any]] = {}
-    for _ in range(benchmark.get("repeat", 3)):
-        done = subprocess.run(
-            benchmark["command"], shell=True, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"{benchmark['name']}: exit code {done.returncode}")
-        for figure in json.loads(done.stdout.strip().splitlines()[-1])["figures"]:
+    for turn in range(benchmark.repeat):
+        tell(turn)
+        start = time.monotonic()
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+            code = children.run(benchmark.command, ROOT, output)
+            output.seek(0)
+            lines = output.read().strip().splitlines()
+        seconds.append(round(time.monotonic() - start, 1))
+        if code != 0:
+            raise RuntimeError(f"exit code {code}")
+        for figure in json.loads(lines[-1])["figures"]:
             entry = raw.setdefault(figure["name"], {"unit": figure["unit"], "values": []})
             entry["values"].append(figure["value"])
     return [
-        {"benchmark": benchmark["name"], "name": name, "median": statistics.median(entry["values"]), **entry}
+        {"benchmark": benchmark.name, "name": name, "median": statistics.median(entry["values"]), **entry}
         for name, entry in raw.items()
     ]
 
@@ -62,36 +90,84 @@ def host() -> dict[str, Any]:
     }
 
 
+def show(figures: list[dict[str, Any]]) -> None:
+    """Print the table."""
+    print(f"{'figure':<44} {'median':>14}  {'unit':<18} n")
+    for row in figures:
+        name = f"{row['benchmark']}: {row['name']}"
+        print(f"{name:<44} {row['median']:>14,.4g}  {row['unit']:<18} {len(row['values'])}")
+
+
+class Results:
+    """What is measured so far, in a file that does not pass for whole."""
+
+    def __init__(self, output: Path) -> None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        self.output, self.partial = output, output.with_suffix(".partial.json")
+        self.figures: list[dict[str, Any]] = []
+        self.failed: list[str] = []
+        #: Of the runs of each benchmark.
+        self.seconds: dict[str, list[float]] = {}
+        stamp = datetime.now(UTC).isoformat(timespec="seconds")
+        self._about = {"schema": "servsim.bench/1", "time": stamp, "host": host()}
+
+    def write(self, left: list[Benchmark]) -> None:
+        """Write the file if none is ``left``, or what there is into that beside it."""
+        names = [benchmark.name for benchmark in left]
+        runs = {"seconds": self.seconds, "failed": self.failed, "left": names}
+        document = {**self._about, **runs, "figures": self.figures}
+        atomic_write(self.partial if left else self.output, json.dumps(document, indent=1) + "\n")
+        if not left:
+            self.partial.unlink(missing_ok=True)
+
+
+def perform(due: list[Benchmark], results: Results) -> None:
+    """Run what is due, and keep each benchmark's figures as soon as they are there."""
+    planned = sum(benchmark.minutes * benchmark.repeat for benchmark in due)
+    passed = 0.0
+    results.write(due)
+    with Progress() as progress:
+        for number, benchmark in enumerate(due, 1):
+            progress.note(f"{benchmark.name}: {benchmark.what}")
+
+            def tell(turn: int, benchmark: Benchmark = benchmark, before: float = passed) -> None:
+                share = (before + turn * benchmark.minutes) / planned
+                progress(f"{benchmark.name}, run {turn + 1} of {benchmark.repeat}", share)
+
+            try:
+                seconds = results.seconds.setdefault(benchmark.name, [])
+                results.figures += measure(benchmark, tell, seconds)
+            except (RuntimeError, ValueError, KeyError, IndexError) as error:
+                progress.note(f"{benchmark.name}: no figure: {error}")
+                results.failed.append(benchmark.name)
+            passed += benchmark.minutes * benchmark.repeat
+            results.write(due[number:])
+
+
 def main() -> int:
     """Run the benchmarks whose name contains the argument, or all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("filter", nargs="?", default="", help="part of a benchmark's name")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "out" / "bench.json")
+    parser.add_argument("--list", type=Path, default=ROOT / "benches", help="folder of lists")
     options = parser.parse_args()
-    figures: list[dict[str, Any]] = []
-    failed = 0
-    for benchmark in load(ROOT / "benches"):
-        if options.filter not in benchmark["name"]:
-            continue
-        print(f"{benchmark['name']}: {benchmark['what']}", file=sys.stderr)
-        try:
-            rows = measure(benchmark)
-        except (RuntimeError, ValueError, KeyError, IndexError) as error:
-            print(f"{benchmark['name']}: no figure: {error}", file=sys.stderr)
-            failed += 1
-            continue
-        figures += rows
-    print(f"{'figure':<44} {'median':>14}  {'unit':<18} n")
-    for row in figures:
-        name = f"{row['benchmark']}: {row['name']}"
-        print(f"{name:<44} {row['median']:>14,.4g}  {row['unit']:<18} {len(row['values'])}")
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    stamp = datetime.now(UTC).isoformat(timespec="seconds")
-    document = {"schema": "servsim.bench/1", "time": stamp, "host": host(), "figures": figures}
-    options.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    known = load(options.list)
+    due = [benchmark for benchmark in known if options.filter in benchmark.name]
+    if not due:
+        names = ", ".join(benchmark.name for benchmark in known)
+        parser.error(f"no benchmark has {options.filter!r} in its name; there are: {names}")
+    results = Results(options.output)
+    try:
+        perform(due, results)
+    except KeyboardInterrupt:
+        show(results.figures)
+        print(f"bench: interrupted; what was measured is in {results.partial}", file=sys.stderr)
+        return 130
+    show(results.figures)
     print(f"written to {options.output}", file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if results.failed else 0
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -1,8 +1,9 @@
-"""Waiting for an event with a bound: the one place where tests pause."""
+"""Waiting for an event with a bound, the one place where tests pause; and for the end of a process."""
 
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 
 def wait_for(
@@ -17,3 +18,12 @@ def wait_for(
         assert during is None or during.poll() is None, "the process ended before it happened"
         assert time.monotonic() < ends, f"it did not happen within {seconds:.0f} s"
         time.sleep(0.01)
+
+
+def has_ended(process: int) -> bool:
+    """Whether a process runs no more; its parent may not have fetched its exit code yet."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except FileNotFoundError:
+        return True
+    return status.rsplit(")", 1)[1].split()[0] == "Z"
