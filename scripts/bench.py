@@ -92,10 +92,11 @@ def host() -> dict[str, Any]:
 
 def show(figures: list[dict[str, Any]]) -> None:
     """Print the table."""
-    print(f"{'figure':<44} {'median':>14}  {'unit':<18} n")
-    for row in figures:
-        name = f"{row['benchmark']}: {row['name']}"
-        print(f"{name:<44} {row['median']:>14,.4g}  {row['unit']:<18} {len(row['values'])}")
+    names = [f"{row['benchmark']}: {row['name']}" for row in figures]
+    first, unit = max(map(len, ["figure", *names])), max(len(row["unit"]) for row in [{"unit": "unit"}, *figures])
+    print(f"{'figure':<{first}} {'median':>14}  {'unit':<{unit}} n")
+    for name, row in zip(names, figures, strict=True):
+        print(f"{name:<{first}} {row['median']:>14,.4g}  {row['unit']:<{unit}} {len(row['values'])}")
 
 
 class Results:

@@ -102,3 +102,5 @@ def test_the_shipped_lists_are_well_formed() -> None:
     names = [benchmark.name for benchmark in known]
     assert known and len(set(names)) == len(names)
     assert all(benchmark.minutes > 0 and benchmark.repeat > 0 for benchmark in known)
+    # Without a name, the tests of the package are told options of a benchmark.
+    assert all("--bench " in one.command for one in known if "cargo bench" in one.command)

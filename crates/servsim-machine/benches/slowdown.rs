@@ -76,7 +76,9 @@ fn main() {
         println!("{name:<44} {value:>12.1} {unit}");
         figures.push(serde_json::json!({"name": name, "value": value, "unit": unit}));
     };
-    for (name, target) in MODELS {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
+    for (name, target) in MODELS.into_iter().filter(|(name, _)| is_wanted(name)) {
         let overrides = [format!("processor.model={name}")];
         let machine =
             Machine::from_toml(MACHINE, "alameldeen-2003-16p", &overrides).expect("a valid machine");
