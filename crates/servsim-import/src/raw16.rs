@@ -9,8 +9,9 @@
 //! needs little more: a record is two 64-bit words; a chunk is checked as a whole and searched for
 //! its fault only if there is one; and the first pass looks a page up only when a small filter does
 //! not know that this task has touched it (0.1-2 % of the references of commercial traces).
-//! Plain reads, not a mapping: copying a chunk costs half a nanosecond per record, and a file that
-//! shrinks while it is read ends in an error instead of a signal.
+//! Plain reads, not a mapping: mapping windows of 64 KiB to 1 MiB makes the whole command 6 to 17 % slower on one thread,
+//! more on two, though copying takes a sixth of its time; and a file that shrinks while it is read ends in an error instead
+//! of a signal.
 
 mod first_pass;
 mod records;
