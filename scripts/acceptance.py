@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,40 +84,44 @@ def tree_hash(root: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def run(check: Check, log: Path, root: Path) -> tuple[int, float]:
-    """Run one check with its output in ``log``."""
+def run(check: Check, log: Path, root: Path, tell: Callable[[float], None]) -> tuple[int, float]:
+    """Run one check with its output in ``log``; ``tell`` hears how many minutes it has taken so far."""
     start = time.monotonic()
     with log.open("w", encoding="utf-8") as sink:
-        code = children.run(check.command, root, sink, subprocess.STDOUT)
+        code = children.run(check.command, root, sink, subprocess.STDOUT, meanwhile=tell)
     return code, time.monotonic() - start
 
 
 def perform(shard: list[Check], stamps: Path, root: Path) -> dict[str, int]:
     """Run what is due in the shard, leaving a stamp for each success; return counts by outcome."""
     counts = {"passed": 0, "failed": 0, "already passed": 0, "skipped": 0}
-    planned, passed = sum(check.minutes for check in shard), 0.0
+    stamp_of = {check.name: stamps / f"{check.name}.json" for check in shard}
+    # What passed earlier or is skipped takes no time, and says nothing of the pace.
+    due = [check for check in shard if not stamp_of[check.name].exists() and not check.obstacle()]
+    planned, passed = sum(check.minutes for check in due), 0.0
     with Progress() as progress:
         for check in shard:
-            stamp, log = stamps / f"{check.name}.json", stamps / f"{check.name}.log"
-            obstacle = check.obstacle()
-            progress(check.name, passed / planned)
+            if check not in due:
+                earlier = stamp_of[check.name].exists()
+                counts["already passed" if earlier else "skipped"] += 1
+                reason = "passed earlier on these sources" if earlier else f"skipped, {check.obstacle()}"
+                progress.note(f"{check.name}: {reason}")
+                continue
+
+            def tell(minutes: float, check: Check = check, before: float = passed) -> None:
+                progress(check.name, (before + min(minutes, check.minutes)) / planned)
+
+            log = stamps / f"{check.name}.log"
+            progress.note(f"{check.name}: {check.why} (about {check.minutes:g} min)")
+            code, seconds = run(check, log, root, tell)
             passed += check.minutes
-            if stamp.exists():
-                counts["already passed"] += 1
-                progress.note(f"{check.name}: passed earlier on these sources")
-            elif obstacle:
-                counts["skipped"] += 1
-                progress.note(f"{check.name}: skipped, {obstacle}")
-            else:
-                progress.note(f"{check.name}: {check.why} (about {check.minutes:g} min)")
-                code, seconds = run(check, log, root)
-                outcome = "passed" if code == 0 else "failed"
-                counts[outcome] += 1
-                if code == 0:
-                    fresh = stamp.with_suffix(".new")
-                    fresh.write_text(json.dumps({"seconds": round(seconds, 1), "command": check.command}))
-                    fresh.replace(stamp)
-                progress.note(f"{check.name}: {outcome} in {seconds:.0f} s, log {log}")
+            outcome = "passed" if code == 0 else "failed"
+            counts[outcome] += 1
+            if code == 0:
+                fresh = stamp_of[check.name].with_suffix(".new")
+                fresh.write_text(json.dumps({"seconds": round(seconds, 1), "command": check.command}))
+                fresh.replace(stamp_of[check.name])
+            progress.note(f"{check.name}: {outcome} in {seconds:.0f} s, log {log}")
     return counts
 
 

@@ -22,6 +22,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +50,16 @@ def load(folder: Path) -> list[Benchmark]:
     return [Benchmark(**entry) for one in lists for entry in one.get("benchmark", [])]
 
 
-def measure(benchmark: Benchmark, tell: Callable[[int], None], seconds: list[float]) -> list[dict[str, Any]]:
+def measure(benchmark: Benchmark, tell: Callable[[int, float], None], seconds: list[float]) -> list[dict[str, Any]]:
     """Run one benchmark and return its figures, each with all raw values and their median.
 
-    ``tell`` hears of each run before it begins, ``seconds`` gets how long each took.
+    ``tell`` hears which run is under way and how many minutes it has taken so far, ``seconds`` gets how long each took.
     """
     raw: dict[str, dict[str, Any]] = {}
     for turn in range(benchmark.repeat):
-        tell(turn)
         start = time.monotonic()
         with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
-            code = children.run(benchmark.command, ROOT, output)
+            code = children.run(benchmark.command, ROOT, output, meanwhile=partial(tell, turn))
             output.seek(0)
             lines = output.read().strip().splitlines()
         seconds.append(round(time.monotonic() - start, 1))
@@ -131,9 +131,9 @@ def perform(due: list[Benchmark], results: Results) -> None:
         for number, benchmark in enumerate(due, 1):
             progress.note(f"{benchmark.name}: {benchmark.what}")
 
-            def tell(turn: int, benchmark: Benchmark = benchmark, before: float = passed) -> None:
-                share = (before + turn * benchmark.minutes) / planned
-                progress(f"{benchmark.name}, run {turn + 1} of {benchmark.repeat}", share)
+            def tell(turn: int, minutes: float, benchmark: Benchmark = benchmark, before: float = passed) -> None:
+                done = before + turn * benchmark.minutes + min(minutes, benchmark.minutes)
+                progress(f"{benchmark.name}, run {turn + 1} of {benchmark.repeat}", done / planned)
 
             try:
                 seconds = results.seconds.setdefault(benchmark.name, [])

@@ -5,8 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from waiting import has_ended, wait_for
@@ -16,6 +17,7 @@ RUNNER = ROOT / "scripts" / "bench.py"
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import bench  # noqa: E402
+import children  # noqa: E402
 
 
 def _entry(name: str, command: str, repeat: int = 1) -> str:
@@ -95,6 +97,58 @@ def test_a_name_that_none_has_is_wrong_usage(lists: Path) -> None:
     (lists / "a.toml").write_text(_entry("first", "true"))
     done = _run(lists, "second")
     assert done.returncode == 2 and "'second'" in done.stderr and "first" in done.stderr
+
+
+class _Told:
+    """Stands where the progress is shown, and keeps it."""
+
+    def __init__(self) -> None:
+        self.shares: list[tuple[str, float]] = []
+
+    def __call__(self, what: str, share: float) -> None:
+        self.shares.append((what, share))
+
+    def note(self, sentence: str) -> None:
+        pass
+
+    def __enter__(self) -> "_Told":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_long_run_counts_as_it_goes_on(lists: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = _Told()
+
+    def run(_command: str, _root: Path, output: IO[str], *, meanwhile: Callable[[float], None]) -> int:
+        # A benchmark of one minute that takes five.
+        for minutes in (0.0, 0.25, 5.0):
+            meanwhile(minutes)
+        output.write('{"figures": []}')
+        return 0
+
+    monkeypatch.setattr(bench, "Progress", lambda: told)
+    monkeypatch.setattr(children, "run", run)
+    (lists / "a.toml").write_text(_entry("twice", "true", repeat=2) + _entry("last", "true", repeat=2))
+    bench.perform(bench.load(lists), bench.Results(lists.parent / "bench.json"))
+    assert [share for _, share in told.shares[:6]] == [0.0, 0.0625, 0.25, 0.25, 0.3125, 0.5]
+    assert told.shares[-1] == ("last, run 2 of 2", 1.0)
+
+
+def test_somebody_hears_how_long_a_command_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    end, heard = tmp_path / "end", list[float]()
+
+    def hear(minutes: float) -> None:
+        heard.append(minutes)
+        if len(heard) == 3:
+            end.touch()
+
+    monkeypatch.setattr(children, "PAUSE", 0.01)
+    with (tmp_path / "output").open("w") as output:
+        command = f"until [ -e {end} ]; do sleep 0.01; done; exit 5"
+        assert children.run(command, tmp_path, output, meanwhile=hear) == 5
+    assert heard[0] < heard[1] < heard[2] < 1
 
 
 def test_the_shipped_lists_are_well_formed() -> None:
