@@ -4,9 +4,10 @@
 //!
 //! Left out: immediate values, prefixes, and everything that does not order or delay execution.
 
-/// What executes an instruction.
+/// What executes an instruction. As wide as the rest of an [`Instruction`]: an instruction with unused bytes is copied in
+/// pieces that overlap, which a host waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
+#[repr(u64)]
 pub enum Class {
     /// Nothing: a load or store and no more, or an instruction whose code is not known.
     None = 0,
