@@ -283,7 +283,8 @@ impl Run {
         let position = records.len() - left.len();
         code.tell::<F::View<'_>>(times, first_level.frame(code.place));
         tally.add_to::<JOINED>(position, counts);
-        first_level.set_clock(times.of(first).wrapping_add(position as u64 * Times::STEP));
+        // The record at the position may have been performed, with its second line one later, and not be over.
+        first_level.set_clock(times.of(first).wrapping_add(position as u64 * Times::STEP + 1));
         position
     }
 

@@ -82,9 +82,7 @@ impl<W: WordMask> Engine<'_, W> {
     /// Interrupts what `cpu` does for a handler that waits for it, if that can be.
     pub(super) fn enter_handler(&mut self, cpu: CpuId) {
         let processor = &mut self.processors[cpu];
-        let busy = processor.is_within_record()
-            || processor.is_walking()
-            || matches!(processor.context, Some(Context::Interrupt(_)));
+        let busy = processor.is_within_record() || processor.is_walking() || processor.is_in_handler();
         if busy || self.is_masked(cpu) {
             return;
         }

@@ -225,9 +225,14 @@ impl<'a, W: WordMask> Engine<'a, W> {
         mut ran: bool,
     ) -> Result<(), SimulateError> {
         self.stale.insert(cpu);
+        let mut limit = limit;
         if self.software.handlers.wait_for(cpu) {
             self.settle_before(cpu, self.processors[cpu].time);
             self.enter_handler(cpu);
+            // It enters as soon as the task lets it, which is looked at before each record.
+            if self.software.handlers.wait_for(cpu) && !self.processors[cpu].is_in_handler() {
+                limit = limit.min(self.processors[cpu].time);
+            }
         }
         let processor = &mut self.processors[cpu];
         if let Some(history) = &mut processor.history {
@@ -246,7 +251,6 @@ impl<'a, W: WordMask> Engine<'a, W> {
             self.spin(cpu, context, spin);
             return Ok(());
         }
-        let mut limit = limit;
         loop {
             let stop = self.step(cpu, context, limit, std::mem::take(&mut ran));
             match stop {
@@ -267,6 +271,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     self.hold_load(cpu);
                     return Ok(());
                 }
+                Stop::Posted => limit = limit.min(self.port.next_grant()),
                 Stop::Prefetch => {
                     self.post_prefetches(cpu);
                     limit = limit.min(self.port.next_grant());

@@ -6,10 +6,13 @@
 //! Left out: what waiting does to a processor (`memory.rs`, `cores.rs`), and which prefetches are wished for
 //! (`prefetch_unit.rs`).
 
+mod completion;
+
 use super::pending::Pending;
 use super::processor::Processor;
 use super::taken::Taken;
 use super::Model;
+pub use completion::Completion;
 use servsim_core::{CpuId, Cycles, LineAddr, NodeId, Op, Record, TaskId};
 use servsim_mem::interconnect::LATER;
 use servsim_mem::protocol::{BusOp, Lines};
@@ -35,24 +38,11 @@ pub struct MemoryPort<W> {
     node_caches: Option<Vec<Range<usize>>>,
     /// Whether stores that hit outside the first level take its time: those of a core, which does not wait.
     stores_take_time: bool,
+    /// See [`MemoryPort::take_posted`].
+    posted: bool,
     shift: u32,
     /// What its transactions took.
     pub(super) taken: Taken,
-}
-
-/// An access that was performed at a grant, and when it is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Completion {
-    /// Whose it is.
-    pub cpu: CpuId,
-    /// What of the processor asked.
-    pub origin: Origin,
-    /// When it was granted.
-    pub granted: u64,
-    /// When its data are there, or everybody has seen it.
-    pub complete: u64,
-    /// Whether it is done; otherwise it has to ask again.
-    pub done: bool,
 }
 
 impl<W: WordMask> MemoryPort<W> {
@@ -75,6 +65,7 @@ impl<W: WordMask> MemoryPort<W> {
             most_prefetches: model.outstanding_misses,
             node_caches: node_caches(model, spec.coherent_caches()),
             stores_take_time: model.core.is_some(),
+            posted: false,
             shift: setup.geometry.line.trailing_zeros(),
             taken: Taken::default(),
         }
@@ -103,9 +94,16 @@ impl<W: WordMask> MemoryPort<W> {
     pub fn try_hit(&mut self, access: &Access<W>, now: u64) -> Option<usize> {
         let depth = self.caches.try_hit(access);
         if depth.is_some_and(|depth| depth != 0) {
+            self.posted |= !self.caches.system.written_back.is_empty();
             self.post_write_backs(|_| now);
         }
         depth
+    }
+
+    /// Whether a hit has asked for a write-back since this was asked last.
+    #[inline]
+    pub fn take_posted(&mut self) -> bool {
+        std::mem::take(&mut self.posted)
     }
 
     /// Performs records of a task's stream from the first on as long as they are plain hits of the first level and less

@@ -149,6 +149,11 @@ impl<W: WordMask> Processor<W> {
         }
     }
 
+    /// Whether it executes an interrupt handler.
+    pub fn is_in_handler(&self) -> bool {
+        matches!(self.context, Some(Context::Interrupt(_)))
+    }
+
     /// Whether it is in the middle of a record.
     pub fn is_within_record(&self) -> bool {
         self.offset != 0 || self.fetched || self.held || self.found.is_some()

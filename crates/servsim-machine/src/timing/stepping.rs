@@ -2,6 +2,8 @@
 //! inner loop of the timing engine: one pass per reference, no allocation, no virtual call.
 
 mod core_runs;
+#[cfg(test)]
+mod drawn;
 mod loads;
 pub(super) mod runs;
 
@@ -23,6 +25,15 @@ pub(super) fn is_one_by_one() -> bool {
     core_runs::tests::ONE_BY_ONE.get()
 }
 
+/// Does something with each reference going the general way, if so.
+#[cfg(test)]
+fn one_by_one<R>(so: bool, work: impl FnOnce() -> R) -> R {
+    core_runs::tests::ONE_BY_ONE.set(so);
+    let done = work();
+    core_runs::tests::ONE_BY_ONE.set(false);
+    done
+}
+
 /// Steps `processor` (number `cpu`) until `limit` or another stop; `ran` if a run of hits has just ended at its position.
 pub fn step<W: WordMask>(
     cpu: CpuId,
@@ -36,6 +47,9 @@ pub fn step<W: WordMask>(
     let line_mask = (1_u64 << shift) - 1;
     let in_runs = takes_runs(processor);
     while let Some(record) = work.batch.records.get(*work.position) {
+        if port.take_posted() {
+            return Stop::Posted;
+        }
         if let Some(stop) = stop_before(processor, record, limit) {
             return stop;
         }

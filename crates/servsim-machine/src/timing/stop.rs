@@ -23,6 +23,8 @@ pub enum Stop<W> {
     Busy,
     /// Loads under way keep the next instruction out.
     Full,
+    /// A hit has asked for a write-back, which may be granted before the time bound.
+    Posted,
     /// The prefetcher wishes to ask for the bus.
     Prefetch,
     /// A reference to the page tables that does not hit.

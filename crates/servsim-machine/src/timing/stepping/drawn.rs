@@ -1,0 +1,178 @@
+//! Machines drawn at random run the captured trace that is shipped: runs of hits, and processors that go on alone, leave what
+//! one record at a time leaves.
+
+use super::one_by_one;
+use crate::builders::{hierarchy_of, reading_of, setup_of};
+use crate::storage::Plan;
+use crate::timing::{run, Model};
+use crate::translation;
+use servsim_config::Machine;
+use servsim_core::RandomStream;
+use servsim_import::{open_by_task, TraceFile};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What is drawn of a machine: a setting, one in how many machines has it, and its values.
+const SETTINGS: &[(&str, u64, &[&str])] = &[
+    ("processors", 1, &["1", "2", "3", "4", "5", "8", "16", "24"]),
+    ("processor.model", 1, &["fixed", "fixed", "inorder", "ooo"]),
+    ("processor.width", 4, &["1", "2", "8"]),
+    ("processor.window", 4, &["1 instructions", "7 instructions", "200 instructions"]),
+    ("processor.cycles_per_reference", 3, &["1 cycles", "7 cycles"]),
+    ("processor.store_buffer", 2, &["1 words", "5 words", "64 words"]),
+    ("processor.outstanding_misses", 3, &["1", "2"]),
+    ("processor.branch_penalty", 4, &["0 cycles", "30 cycles"]),
+    ("cache.size", 1, &["1 KiB", "6 KiB", "16 KiB", "48 KiB", "256 KiB"]),
+    ("cache.associativity", 1, &["1", "2", "4"]),
+    ("cache.line", 1, &["16 B", "32 B", "64 B", "128 B"]),
+    ("cache.organisation", 2, &["split", "unified"]),
+    ("cache.replacement", 4, &["fifo", "tree-plru", "random", "srrip"]),
+    ("cache.write_miss", 8, &["around"]),
+    ("l2.size", 2, &["64 KiB", "96 KiB", "1 MiB"]),
+    ("l2.sharing", 3, &["shared", "group"]),
+    ("l2.inclusion", 3, &["exclusive", "neither"]),
+    ("l2.replacement", 5, &["random", "fifo", "srrip"]),
+    ("l2.latency", 3, &["1 cycles", "50 cycles"]),
+    ("l3.size", 5, &["2 MiB"]),
+    ("l3.sharing", 3, &["shared"]),
+    ("l3.inclusion", 3, &["exclusive", "neither"]),
+    ("group.count", 8, &["2"]),
+    ("prefetch.policy", 12, &["next-line", "stride"]),
+    ("write_buffer.entries", 4, &["1", "8"]),
+    ("tlb.entries", 12, &["16"]),
+    ("protocol.name", 1, &["mesi", "moesi", "mesif", "mosi", "amsd", "pscr"]),
+    ("protocol.supplier", 4, &["any-copy"]),
+    ("protocol.asynchronous", 3, &["writes"]),
+    ("protocol.private_kernel", 6, &["per-process"]),
+    ("protocol.private_on_switch", 6, &["flush"]),
+    ("bus.memory_read", 3, &["1 cycles", "400 cycles"]),
+    ("bus.invalidate", 4, &["1 cycles", "90 cycles"]),
+    ("bus.bytes_per_cycle", 4, &["1 B", "64 B"]),
+    ("bus.memory_hold", 6, &["20 cycles"]),
+    ("bus.arbitration", 3, &["fifo"]),
+    ("interconnect.kind", 2, &["bus", "crossbar", "network"]),
+    ("node.count", 3, &["2", "4"]),
+    ("node.coherence", 2, &["snooping", "directory", "bash", "messages"]),
+    ("node.threads", 4, &["fill", "round-robin", "pinned"]),
+    ("node.placement", 4, &["striped", "remote"]),
+    ("node.migration", 6, &["next-touch", "replicate", "tiering", "drain"]),
+    ("node.migration_interval", 2, &["20000 cycles"]),
+    ("memory.bank_time", 5, &["30 cycles"]),
+    ("scheduler.policy", 2, &["affinity"]),
+    ("scheduler.time_slice", 2, &["100 references", "5000 references"]),
+    ("locks.arbitrated", 3, &["spinlocks", "off"]),
+    ("clients.place", 5, &["elsewhere"]),
+    ("disk.parallel", 4, &["1"]),
+    ("perturbation.memory_delay", 4, &["0 cycles", "50 cycles"]),
+    ("classification.replacement", 2, &["merged"]),
+    ("classification.sharing", 6, &["at-miss"]),
+];
+
+/// Machines on which the two ways once differed, with their windows and seeds: a write-back at a hit outside the first level, granted
+/// before the time bound (twice, with a core and without); a handler that waits for the end of a page walk; a fetch in two lines
+/// whose instruction is kept out, and lines that come meanwhile.
+const FOUND: &[(&str, (u64, u64), u64)] = &[
+    ("cache.size=16 KiB; l2.size=96 KiB; l2.inclusion=exclusive; write_buffer.entries=1", (0, 1), 1327),
+    (
+        "processor.model=ooo; cache.size=6 KiB; cache.line=16 B; l2.size=64 KiB; l2.inclusion=exclusive",
+        (0, 1),
+        1116,
+    ),
+    (
+        "processors=3; processor.store_buffer=64 words; cache.size=6 KiB; cache.line=64 B; cache.organisation=split; \
+         tlb.entries=16; bus.memory_read=400 cycles; bus.invalidate=90 cycles; scheduler.policy=affinity; \
+         scheduler.time_slice=5000 references; disk.parallel=1",
+        (0, 2),
+        3817,
+    ),
+    ("processor.model=ooo; processor.window=200 instructions; cache.size=1 KiB", (1, 1), 4536),
+];
+
+fn machine_of(settings: &[String]) -> Option<Machine> {
+    Machine::from_toml("", "drawn", settings).ok()
+}
+
+/// Settings that a machine can have together, in the order in which they were drawn.
+fn drawn(random: &mut RandomStream) -> Vec<String> {
+    let (mut left, mut settings) = (SETTINGS.to_vec(), Vec::new());
+    while !left.is_empty() {
+        let (key, one_in, values) = left.swap_remove(random.below(left.len() as u64) as usize);
+        let value = values[random.below(values.len() as u64) as usize];
+        if random.below(one_in) == 0 {
+            settings.push(format!("{key}={value}"));
+            if machine_of(&settings).is_none() {
+                settings.pop();
+            }
+        }
+    }
+    settings
+}
+
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/servsim/data/quickstart.svt")
+}
+
+/// Whether both ways leave the same on the machine of these settings, for a window of so many transactions after others.
+fn agree(settings: &[String], (warmup, transactions): (u64, u64), seed: u64) -> bool {
+    let machine = machine_of(settings).expect("a machine that can be");
+    let setup = setup_of(&machine).expect("a protocol");
+    let path = shipped();
+    let mut source =
+        open_by_task(&TraceFile::new(&path, None), &reading_of(&machine, &setup)).expect("a trace");
+    if let Some(tlb) = &machine.tlb {
+        source = translation::tasks_with_pages(source, tlb.identity).expect("a trace with pages");
+    }
+    let model = Model::new(&machine, &setup, None, 0)
+        .with_hierarchy(hierarchy_of(&machine, seed).expect("levels"))
+        .with_storage(Plan::of(&machine, source.as_ref()).expect("a trace of its disks"));
+    let model = Model { warmup, transactions: Some(transactions), ..model };
+    let result = |apart: bool| {
+        let once = || run(source.as_ref(), &model, seed, &AtomicBool::new(false), &AtomicU64::new(0));
+        format!("{:?}", one_by_one(apart, once))
+    };
+    result(false) == result(true)
+}
+
+#[test]
+fn machines_that_once_differed_agree_with_one_record_at_a_time() {
+    for &(settings, window, seed) in FOUND {
+        let list: Vec<String> = settings.split("; ").map(Into::into).collect();
+        assert!(agree(&list, window, seed), "{settings}");
+    }
+}
+
+fn drawn_machines_agree(first: u64, mut more: impl FnMut(u64) -> bool) {
+    for seed in first.. {
+        if !more(seed - first) {
+            return;
+        }
+        let mut random = RandomStream::new(seed, "drawn machine");
+        let (settings, window) = (drawn(&mut random), (random.below(2), 1 + random.below(2)));
+        assert!(agree(&settings, window, seed), "seed {seed}: {settings:?}, window {window:?}");
+    }
+}
+
+#[test]
+fn a_few_drawn_machines_agree_with_one_record_at_a_time() {
+    drawn_machines_agree(1, |compared| compared < 4);
+}
+
+/// `SERVSIM_FIRST_SEED` repeats a run, `SERVSIM_MINUTES` bounds it.
+#[test]
+#[ignore = "as many machines as there is time for, seconds each: run with --ignored"]
+fn drawn_machines_agree_with_one_record_at_a_time() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let fresh =
+        || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64 >> 16);
+    let (first, minutes) =
+        (number("SERVSIM_FIRST_SEED").unwrap_or_else(fresh), number("SERVSIM_MINUTES").unwrap_or(3));
+    println!("first seed {first}");
+    let began = Instant::now();
+    let mut compared = 0;
+    drawn_machines_agree(first, |so_far| {
+        compared = so_far;
+        began.elapsed().as_secs() < 60 * minutes
+    });
+    println!("{compared} machines");
+}
