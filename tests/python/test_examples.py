@@ -81,7 +81,7 @@ def _requests(path: Path) -> None:
 
 def _furnish(folder: Path, trace: Path) -> None:
     """Put the files that the examples name into a folder."""
-    for name in ("oltp.svt", "java.svt", "a.svt", "b.svt"):
+    for name in ("oltp.svt", "java.svt", "static.svt", "webmix.svt", "a.svt", "b.svt"):
         (folder / name).symlink_to(trace)
     shipped = shipped_trace()
     assert shipped is not None
@@ -96,11 +96,15 @@ def _furnish(folder: Path, trace: Path) -> None:
 
 
 def _type(line: str, folder: Path) -> str | None:
-    """Run a line in a shell as a reader would; return what went wrong, or None."""
+    """Run a line in a shell as a reader would; return what went wrong, or None.
+
+    A row of a paper that is missed by small captures is a finding, and exit code 1 is how it is told.
+    """
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = ["bash", "-c", line]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else f"{line}: exit {done.returncode}: {done.stderr[-500:]}"
+    is_finding = line.startswith("servsim reproduce") and done.returncode == 1 and "hard rows missed" in done.stderr
+    return None if done.returncode == 0 or is_finding else f"{line}: exit {done.returncode}: {done.stderr[-500:]}"
 
 
 def test_the_documents_and_help_hold_examples() -> None:

@@ -122,7 +122,7 @@ impl<W: WordMask> Engine<'_, W> {
                 }
             }
             let passed = self.rounds(ROUNDS_PER_LOOK - rounds % ROUNDS_PER_LOOK)?;
-            if passed == 0 && !self.unstick(self.now)? {
+            if passed == 0 && !self.unstick_at_rest()? {
                 return Ok(false);
             }
             rounds += passed.max(1);
