@@ -469,3 +469,23 @@ fn skipped_turns_of_a_spinner_change_neither_when_it_goes_on_nor_how_long_it_spu
         assert_eq!(forced, [holds_by_force; 2]);
     }
 }
+
+#[test]
+fn a_handler_whose_request_never_comes_runs_when_the_last_processor_has_come_to_rest() {
+    let run = |rest: u32| {
+        let (mut sleeper, mut busy) = (Batch::default(), Batch::default());
+        work(&mut sleeper, 0, 1);
+        sleeper.push_event(0, Event::Block { wake: Some(9) });
+        work(&mut sleeper, 0, rest);
+        work(&mut busy, 1, 1000);
+        let mut handler = Interrupt { requests: vec![5], ..Interrupt::default() };
+        handler.batch.push_event(2, Event::Wake { wake: 9 });
+        let infos = [TaskKind::User, TaskKind::User, TaskKind::Interrupt].map(task).into();
+        let inner = InMemory::from_streams(infos, Vec::new(), vec![sleeper, busy, Batch::default()]);
+        cycles_of(&simulate_source(&WithHandlers { inner, handlers: vec![handler] }, 1, &["processors=2"]))
+    };
+    // The one that is busy works 2000 cycles in one turn; what the other then does comes behind all of it.
+    let (none, some) = (run(1), run(101));
+    assert!(none >= 2000, "{none}");
+    assert_eq!(some, none + 200);
+}
