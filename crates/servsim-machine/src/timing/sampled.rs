@@ -7,7 +7,6 @@ use super::measure::Reading;
 use super::taken::Taken;
 use crate::error::SimulateError;
 use crate::result::ProcessorTimes;
-use crate::software::Executor;
 use crate::warm::{WarmStart, Work};
 use servsim_core::CpuId;
 use servsim_mem::WordMask;
