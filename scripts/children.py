@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -25,8 +26,12 @@ def run(
     ``meanwhile`` is told every second how many minutes it has taken so far.
     """
     began = time.monotonic()
-    child = subprocess.Popen(command, shell=True, cwd=root, stdout=stdout, stderr=stderr, start_new_session=True)
+    child = None
     try:
+        with _signals_held():
+            child = subprocess.Popen(
+                command, shell=True, cwd=root, stdout=stdout, stderr=stderr, start_new_session=True
+            )
         while True:
             meanwhile((time.monotonic() - began) / 60)
             try:
@@ -34,6 +39,27 @@ def run(
             except subprocess.TimeoutExpired:
                 pass
     except BaseException:
-        os.killpg(child.pid, signal.SIGTERM)
-        child.wait()
+        if child is not None and child.poll() is None:
+            os.killpg(child.pid, signal.SIGTERM)
+            child.wait()
         raise
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold SIGINT and SIGTERM back until the end of this block: a command that starts at that moment is not lost.
+
+    They are noted rather than blocked, for a process that is started inherits what is blocked.
+    """
+    noted = list[int]()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number in ours:
+        signal.signal(number, lambda number, _: noted.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+        for arrived in noted:
+            signal.raise_signal(arrived)

@@ -151,6 +151,26 @@ def test_somebody_hears_how_long_a_command_takes(tmp_path: Path, monkeypatch: py
     assert heard[0] < heard[1] < heard[2] < 1
 
 
+def test_a_command_that_starts_while_a_signal_arrives_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, start = list[int](), subprocess.Popen
+
+    def start_late(*words: Any, **options: Any) -> subprocess.Popen[str]:
+        child = start(*words, **options)
+        started.append(child.pid)
+        signal.raise_signal(signal.SIGINT)
+        return child
+
+    monkeypatch.setattr(subprocess, "Popen", start_late)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with (tmp_path / "output").open("w") as output, pytest.raises(KeyboardInterrupt):
+            children.run("exec sleep 60", tmp_path, output)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert has_ended(started[0])
+
+
 def test_the_shipped_lists_are_well_formed() -> None:
     known = bench.load(ROOT / "benches")
     names = [benchmark.name for benchmark in known]
