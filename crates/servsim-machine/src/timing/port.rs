@@ -7,19 +7,18 @@
 //! (`prefetch_unit.rs`).
 
 mod completion;
+mod grants;
 
-use super::pending::Pending;
 use super::processor::Processor;
 use super::taken::Taken;
 use super::Model;
 pub use completion::Completion;
 use servsim_core::{CpuId, Cycles, LineAddr, NodeId, Op, Record, TaskId};
-use servsim_mem::interconnect::LATER;
-use servsim_mem::protocol::{BusOp, Lines};
+use servsim_mem::protocol::BusOp;
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::{
-    Access, BusRequest, Class, Completed, Few, Follower, Grant, Hierarchy, HierarchySpec, Interconnect,
-    Origin, Outcome, PageMove, RunCounts, Supplier, Transaction, WordMask,
+    Access, BusRequest, Class, Few, Follower, Grant, Hierarchy, HierarchySpec, Interconnect, Origin,
+    RunCounts, WordMask,
 };
 use std::ops::Range;
 
@@ -229,120 +228,6 @@ impl<W: WordMask> MemoryPort<W> {
         self.interconnect.grant()
     }
 
-    /// Grants it: what was asked for is performed by the state found now. `None` when nobody waits for it.
-    pub fn grant(&mut self, mut grant: Grant, processors: &mut [Processor<W>]) -> Option<Completion> {
-        if self.interconnect.moves_pages() {
-            let op = self.needed_at(&grant, &processors[grant.request.cpu]);
-            self.interconnect.touch(&mut grant, op);
-        }
-        while let Some(moved) = self.interconnect.next_move() {
-            self.move_page(&moved, processors);
-        }
-        let BusRequest { origin, class, line, .. } = grant.request;
-        let cpu = grant.request.cpu;
-        let completion = if class == Class::WriteBack {
-            self.interconnect.carry(&grant, &Transaction::WRITE_BACK);
-            None
-        } else if self.interconnect.sends_first() && !self.sent(&grant, &processors[cpu])
-            || self.node_caches.is_some() && !self.decided(&grant, &processors[cpu])
-        {
-            None
-        } else {
-            let processor = &mut processors[cpu];
-            self.perform(&grant.request, processor).and_then(|(pending, outcome, supplier)| {
-                let transaction = Transaction::of(&outcome, supplier);
-                let complete = self.interconnect.carry(&grant, &transaction);
-                if let Origin::Prefetch(_) = origin {
-                    processor.prefetch_arrives(line, complete);
-                    return None;
-                }
-                if let (Origin::StoreBuffer, Some(op)) = (origin, outcome.op) {
-                    processor.stores.iter_mut().take(1).for_each(|store| store.fetching = op.is_fetch());
-                }
-                if processor.has_more {
-                    self.after_access(cpu, processor, &pending, grant.time);
-                }
-                if complete == LATER {
-                    self.interconnect.defer(&grant.request, outcome.done);
-                    return None;
-                }
-                self.taken.add(&transaction, complete - grant.time);
-                Some(Completion { cpu, origin, granted: grant.time, complete, done: outcome.done })
-            })
-        };
-        self.post_write_backs(|_| grant.time);
-        self.interconnect.end_grant();
-        completion
-    }
-
-    /// A page moves, or copies of it come or go: caches concerned lose its lines, and processors of theirs that run
-    /// something are interrupted, but for the one that waits.
-    #[cold]
-    fn move_page(&mut self, moved: &PageMove, processors: &mut [Processor<W>]) {
-        let Self { caches, interconnect, .. } = self;
-        let concerned = |cpu: CpuId| interconnect.is_concerned(moved, cpu);
-        let lines: Vec<_> =
-            interconnect.lines_of(moved).into_iter().map(|line| caches.take_away(line, concerned)).collect();
-        let runs = |(cpu, processor): &(usize, &mut Processor<W>)| {
-            processor.context.is_some() && moved.by != Some(CpuId(*cpu)) && concerned(CpuId(*cpu))
-        };
-        let interrupted: Vec<usize> =
-            processors.iter_mut().enumerate().filter(runs).map(|(cpu, _)| cpu).collect();
-        let cycles = self.interconnect.carry_move(moved, &lines, interrupted.len() as u64);
-        for cpu in interrupted {
-            processors[cpu].shootdowns = processors[cpu].shootdowns + cycles;
-        }
-    }
-
-    /// A request that is complete now, and was not when it was performed.
-    pub fn completed(&mut self) -> Option<Completion> {
-        let Completed { cpu, origin, granted, time, done, used_once: _ } = self.interconnect.completed()?;
-        Some(Completion { cpu, origin, granted, complete: time, done })
-    }
-
-    /// Whether what was asked for is to be performed now, by what the node of its processor holds.
-    fn decided(&mut self, grant: &Grant, processor: &Processor<W>) -> bool {
-        let access = asked_for(&grant.request, processor).map(|pending| pending.access);
-        let op = access.and_then(|access| self.caches.needed(&access));
-        let node = self.node_caches.as_ref().map_or(0..0, |caches| caches[grant.request.cpu.0].clone());
-        let held = self.caches.system.is_held_by(grant.request.line, node);
-        let shared = self.interconnect.by_messages(grant) == Some(true);
-        // No node is exclusive before it writes where others may have the line.
-        self.caches.system.raised = if shared { Lines::SHARED } else { Lines::NONE };
-        self.interconnect.decide(grant, op, held)
-    }
-
-    /// Sends what was asked for, if it needs a transaction by now; whether it may be performed.
-    fn sent(&mut self, grant: &Grant, processor: &Processor<W>) -> bool {
-        let op = self.needed_at(grant, processor);
-        let within_group = waiting(&grant.request, processor)
-            .is_some_and(|pending| self.caches.stays_within(&pending.access));
-        self.interconnect.send(grant, op, within_group)
-    }
-
-    /// The transaction that what was asked for needs by now, if any.
-    fn needed_at(&self, grant: &Grant, processor: &Processor<W>) -> Option<BusOp> {
-        waiting(&grant.request, processor).and_then(|pending| self.caches.needed(&pending.access))
-    }
-
-    /// Performs what was asked for; `None` for a prefetch that is not needed any more.
-    fn perform(
-        &mut self,
-        request: &BusRequest,
-        processor: &mut Processor<W>,
-    ) -> Option<(Pending<W>, Outcome, Supplier)> {
-        if let Origin::Prefetch(number) = request.origin {
-            let pending = processor.prefetch_granted(number)?;
-            let (outcome, supplier) = self.caches.prefetch(&pending.access, pending.page)?;
-            return Some((pending, outcome, supplier));
-        }
-        let pending = asked_for(request, processor);
-        let Some(pending) = pending else { unreachable!("a request has its access") };
-        self.forget_trigger();
-        let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
-        Some((pending, outcome, supplier))
-    }
-
     /// What accesses led prefetchers to so far does not count for the next.
     #[inline]
     pub fn forget_trigger(&mut self) {
@@ -377,22 +262,4 @@ fn node_caches(model: &Model, each: usize) -> Option<Vec<Range<usize>>> {
         first * each..(first + count) * each
     };
     Some(nodes.of_processor.iter().map(caches).collect())
-}
-
-/// The access behind a request that is granted, a prefetch included.
-fn waiting<W: WordMask>(request: &BusRequest, processor: &Processor<W>) -> Option<Pending<W>> {
-    match request.origin {
-        Origin::Prefetch(number) => processor.prefetch_waiting(number),
-        _ => asked_for(request, processor),
-    }
-}
-
-/// The access behind a request that is no prefetch.
-fn asked_for<W: WordMask>(request: &BusRequest, processor: &Processor<W>) -> Option<Pending<W>> {
-    match request.origin {
-        Origin::Processor => processor.demand,
-        Origin::StoreBuffer => processor.stores.front().copied(),
-        Origin::Load(load) => processor.core.as_ref().and_then(|core| core.access(load)),
-        Origin::Prefetch(_) => None,
-    }
 }

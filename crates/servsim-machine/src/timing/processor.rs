@@ -5,7 +5,7 @@ use super::pending::Pending;
 use super::prefetch_unit::Prefetching;
 use super::translator::Translator;
 use crate::result::ProcessorTimes;
-use servsim_core::{Cycles, LockClass, Op, TaskId};
+use servsim_core::{Cycles, LineAddr, LockClass, Op, TaskId};
 use servsim_cpu::{Core, Parameters};
 use servsim_mem::{HierarchySpec, WordMask};
 use std::collections::VecDeque;
@@ -73,6 +73,8 @@ pub struct Processor<W> {
     pub demand: Option<Pending<W>>,
     /// Stores that wait, oldest first.
     pub stores: VecDeque<Pending<W>>,
+    /// The line that a store fetched which was not performed then, and when it came.
+    pub fetched_first: Option<(LineAddr, u64)>,
     /// The lock it spins for.
     pub spinning: Option<Spinning>,
     /// Since when it waits.
@@ -131,6 +133,7 @@ impl<W: WordMask> Processor<W> {
             saved_slice: 0,
             demand: None,
             stores: VecDeque::new(),
+            fetched_first: None,
             spinning: None,
             since: 0,
             shootdowns: Cycles(0),

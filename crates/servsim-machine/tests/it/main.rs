@@ -5,6 +5,7 @@ mod captured_oracle;
 mod classify;
 mod cores;
 mod differential;
+mod displaced_stores;
 mod elsewhere;
 mod fabric;
 mod joined;

@@ -144,6 +144,16 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         (outcome, supplier)
     }
 
+    /// Counts the look-up of an access that has fetched its line before, lost it, and missed it once more.
+    pub fn count_missed_again(&mut self, access: &Access<W>) {
+        let inner = self.at_coherence(access);
+        if self.domains.is_empty() {
+            self.lookups[inner.at] += 1;
+        } else {
+            self.look_up(inner.at, self.half(access.slot), access.line);
+        }
+    }
+
     /// As [`crate::CoherentSystem`]`::approach`, and for shared levels. These are five places or more, each of which takes the host longer
     /// than the rest.
     #[inline]

@@ -127,6 +127,12 @@ impl Arbiter {
         }
     }
 
+    /// Occupies the bus until `until`, for who has it.
+    pub fn keep(&mut self, until: u64) {
+        self.busy += until.saturating_sub(self.free_at);
+        self.free_at = self.free_at.max(until);
+    }
+
     /// Finds the next request; to be called after every grant.
     pub fn choose(&mut self) {
         self.granting = false;

@@ -386,6 +386,11 @@ impl Interconnect {
         complete.unwrap_or(LATER)
     }
 
+    /// Nobody else is granted anything before `until`: who was granted last has more to carry then.
+    pub fn keep_order(&mut self, until: u64) {
+        self.order.keep(until);
+    }
+
     /// Chooses the next request; to be called after every grant.
     pub fn end_grant(&mut self) {
         match &mut self.messages {

@@ -3,6 +3,10 @@
 use super::whole_trace::whole_trace;
 use serde_json::Value;
 use servsim_machine::{simulate, RunSpec};
+use std::time::{Duration, Instant};
+
+/// What takes longer never ends.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// The first replication of `trace` on `processors` processors and the rest of `machine`.
 pub fn one_run(trace: &str, processors: usize, machine: &str, functional: bool) -> Value {
@@ -16,5 +20,6 @@ pub fn one_run(trace: &str, processors: usize, machine: &str, functional: bool) 
             format!("processors = {processors}\n[perturbation]\nmemory_delay = \"0 cycles\"\n{machine}"),
         )
     };
-    simulate(&request, &mut |_| true).unwrap()["replications"][0].clone()
+    let began = Instant::now();
+    simulate(&request, &mut |_| began.elapsed() < LONGEST).unwrap()["replications"][0].clone()
 }
