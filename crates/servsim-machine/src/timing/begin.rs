@@ -48,7 +48,7 @@ impl<W: WordMask> Engine<'_, W> {
         for &(task, wake) in &start.waiting {
             self.software.wakeups.wait(task, wake);
             if let Some(waker) = self.software.source.waker(wake) {
-                self.waits_for(task, waker);
+                self.waits_for(task, waker, self.now);
             }
         }
         for &(task, nanos) in &start.sleeping {

@@ -97,7 +97,7 @@ impl<W: WordMask> Engine<'_, W> {
         match self.software.react(event, Some(task)) {
             Effect::Leave { task, wake } => {
                 if let Some(waker) = wake.and_then(|wake| self.software.waker(wake)) {
-                    self.waits_for(task, waker);
+                    self.waits_for(task, waker, now);
                 }
             }
             Effect::Sleep { task, nanos } => {

@@ -51,7 +51,7 @@ impl<W: WordMask> Engine<'_, W> {
                 }
                 self.leave(cpu);
                 if let Some(waker) = wake.and_then(|wake| self.software.waker(wake)) {
-                    self.waits_for(task, waker);
+                    self.waits_for(task, waker, now);
                 }
             }
             Effect::Sleep { task, nanos } => {

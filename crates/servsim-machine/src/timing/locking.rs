@@ -46,16 +46,16 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
-    /// `task` sleeps until `waker` wakes it: if that one waits for a lock which `task` keeps from it,
+    /// `task` sleeps from `now` until `waker` wakes it: if that one waits for a lock which `task` keeps from it,
     /// neither would go on.
-    pub(super) fn waits_for(&mut self, task: TaskId, waker: TaskId) {
+    pub(super) fn waits_for(&mut self, task: TaskId, waker: TaskId, now: u64) {
         if self.software.arbitration == Arbitration::Off {
             return;
         }
-        if let Some(freed) = self.software.locks.sleeps_until_woken(task, waker, self.now) {
-            self.make_ready(freed, self.now);
+        if let Some(freed) = self.software.locks.sleeps_until_woken(task, waker, now) {
+            self.make_ready(freed, now);
         }
-        self.go_on_with_locks(self.now);
+        self.go_on_with_locks(now);
     }
 
     fn step_back(&mut self, cpu: CpuId, context: Context) {

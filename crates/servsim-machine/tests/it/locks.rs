@@ -489,3 +489,20 @@ fn a_handler_whose_request_never_comes_runs_when_the_last_processor_has_come_to_
     assert!(none >= 2000, "{none}");
     assert_eq!(some, none + 200);
 }
+
+#[test]
+fn a_lock_is_given_up_for_the_waker_when_its_holder_sleeps_however_long_its_turn_was() {
+    // The holder takes the lock at 0, works for 1000 fetches after a miss of 80, all of them in one turn, and sleeps until the
+    // one wakes it that waits for the lock since 1000.
+    let (mut holder, mut waker) = (Batch::default(), Batch::default());
+    acquire(&mut holder, 0, LockClass::KernelSleep);
+    work(&mut holder, 0, 1000);
+    holder.push_event(0, Event::Block { wake: Some(9) });
+    work(&mut holder, 0, 10);
+    waker.push_event(1, Event::Sleep { nanos: 1000 });
+    acquire(&mut waker, 1, LockClass::KernelSleep);
+    waker.push_event(1, Event::Wake { wake: 9 });
+    let result = simulate(vec![holder, waker], 1, &["processors=2"]);
+    let waited = locks(&result).counts.classes[LockClass::KernelSleep as usize].wait_cycles;
+    assert_eq!(waited, (80 + 2000) - 1000);
+}
