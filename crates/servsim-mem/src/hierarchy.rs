@@ -161,6 +161,8 @@ pub struct Hierarchy<W, O = ()> {
     flat: bool,
     /// Look-ups of first-level caches that are coherent themselves.
     lookups: Vec<u64>,
+    /// By coherent cache: a store that missed is counted, and completes later.
+    counted_ahead: Vec<bool>,
     back_invalidations: Vec<Taken>,
 }
 
@@ -228,6 +230,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             prefetch_level: spec.prefetch.as_ref().map_or(1, |prefetch| prefetch.level),
             flat,
             lookups: vec![0; caches],
+            counted_ahead: vec![false; caches],
             back_invalidations: vec![Taken::default(); caches],
         }
     }

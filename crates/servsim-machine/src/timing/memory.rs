@@ -141,6 +141,7 @@ impl<W: WordMask> Engine<'_, W> {
         self.stale.insert(cpu);
         let processor = &mut self.processors[cpu];
         let slot = processor.demand.take().map_or(Op::Load as usize, |demand| demand.access.slot);
+        processor.repeats_store = !done && slot == Op::Store as usize;
         let translation = self.model.translation.filter(|_| processor.is_walking());
         let cause = translation.is_none().then_some(slot);
         // What it waited for was charged up to `since` when a window ended, if that was after the grant.

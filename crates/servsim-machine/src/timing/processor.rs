@@ -75,6 +75,8 @@ pub struct Processor<W> {
     pub stores: VecDeque<Pending<W>>,
     /// The line that a store fetched which was not performed then, and when it came.
     pub fetched_first: Option<(LineAddr, u64)>,
+    /// It comes back to a store whose line it waited for: that is counted already as one that missed.
+    pub repeats_store: bool,
     /// The lock it spins for.
     pub spinning: Option<Spinning>,
     /// Since when it waits.
@@ -134,6 +136,7 @@ impl<W: WordMask> Processor<W> {
             demand: None,
             stores: VecDeque::new(),
             fetched_first: None,
+            repeats_store: false,
             spinning: None,
             since: 0,
             shootdowns: Cycles(0),

@@ -4,6 +4,8 @@
 mod core_runs;
 #[cfg(test)]
 mod drawn;
+#[cfg(test)]
+mod drawn_traces;
 mod loads;
 pub(super) mod runs;
 
@@ -122,6 +124,7 @@ pub fn step<W: WordMask>(
             let pending = Pending { access, page, fetching: false };
             return if access.write { Stop::Store(pending) } else { Stop::Miss(pending) };
         };
+        processor.repeats_store &= !access.write;
         match (record.op, &mut processor.core) {
             // The store buffer of the model `fixed` hides how far out a store finds its line.
             (Op::Store, None) => {}

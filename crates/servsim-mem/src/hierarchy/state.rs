@@ -25,6 +25,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             // What levels hold says it again.
             groups: _,
             lookups: _,
+            counted_ahead: _,
             back_invalidations: _,
             write_around: _,
             prefetch_level: _,

@@ -87,7 +87,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     #[inline]
     pub(super) fn completed(&mut self, access: &Access<W, CacheId>) -> usize {
         if self.domains.is_empty() {
-            self.lookups[access.at] += 1;
+            self.count_lookup(access);
             return 0;
         }
         let which = self.half(access.slot);
@@ -108,6 +108,23 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             Some(_) => 1,
             // It has just come by the bus, whose time is counted there.
             None => 0,
+        }
+    }
+
+    /// Counts the look-up of a completed access, unless it was when the access missed.
+    #[inline]
+    fn count_lookup(&mut self, access: &Access<W, CacheId>) {
+        if !(access.write && std::mem::take(&mut self.counted_ahead[access.at])) {
+            self.lookups[access.at] += 1;
+        }
+    }
+
+    /// Counts the look-up of a store that has missed, and completes later: nobody is to see a miss without its look-up.
+    #[cold]
+    fn count_ahead(&mut self, access: &Access<W, CacheId>) {
+        if self.domains.is_empty() {
+            self.lookups[access.at] += 1;
+            self.counted_ahead[access.at] = true;
         }
     }
 
@@ -140,18 +157,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let supplier = self.supplier(&inner, &mut outcome);
         if outcome.done {
             self.completed(&inner);
+        } else {
+            self.count_ahead(&inner);
         }
         (outcome, supplier)
-    }
-
-    /// Counts the look-up of an access that has fetched its line before, lost it, and missed it once more.
-    pub fn count_missed_again(&mut self, access: &Access<W>) {
-        let inner = self.at_coherence(access);
-        if self.domains.is_empty() {
-            self.lookups[inner.at] += 1;
-        } else {
-            self.look_up(inner.at, self.half(access.slot), access.line);
-        }
     }
 
     /// As [`crate::CoherentSystem`]`::approach`, and for shared levels. These are five places or more, each of which takes the host longer
@@ -192,6 +201,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         }
         if outcome.done {
             self.completed(inner);
+        } else {
+            self.count_ahead(inner);
         }
         outcome.done
     }

@@ -67,7 +67,6 @@ impl<W: WordMask> MemoryPort<W> {
         }
         self.taken.add(&transaction, complete - grant.time);
         if !outcome.done && processor.fetched_first.replace((line, complete)) == Some((line, ready)) {
-            self.caches.count_missed_again(&pending.access);
             let performed = self.keep_order(&Grant { time: complete, ..*grant }, processor);
             return performed.map(|performed| Completion { granted: grant.time, ..performed });
         }

@@ -18,7 +18,7 @@ pub(in crate::timing) fn takes_runs<W>(processor: &Processor<W>) -> bool {
     if super::core_runs::tests::ONE_BY_ONE.get() {
         return false;
     }
-    processor.prefetching.is_none() && processor.translator.is_none()
+    processor.prefetching.is_none() && processor.translator.is_none() && !processor.repeats_store
 }
 
 /// What runs of one task on one processor did that nobody looks at before they are counted.
