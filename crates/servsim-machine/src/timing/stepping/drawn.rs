@@ -10,11 +10,15 @@ use servsim_config::Machine;
 use servsim_core::RandomStream;
 use servsim_import::{open_by_task, TraceFile};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What is drawn of a machine: a setting, one in how many machines has it, and its values.
-const SETTINGS: &[(&str, u64, &[&str])] = &[
+/// A setting of a machine, one in how many machines has it, and its values.
+pub(super) type Setting = (&'static str, u64, &'static [&'static str]);
+
+/// What is drawn of a machine.
+const SETTINGS: &[Setting] = &[
     ("processors", 1, &["1", "2", "3", "4", "5", "8", "16", "24"]),
     ("processor.model", 1, &["fixed", "fixed", "inorder", "ooo"]),
     ("processor.width", 4, &["1", "2", "8"]),
@@ -89,13 +93,16 @@ const FOUND: &[(&str, (u64, u64), u64)] = &[
     ("processor.model=ooo; processor.window=200 instructions; cache.size=1 KiB", (1, 1), 4536),
 ];
 
-fn machine_of(settings: &[String]) -> Option<Machine> {
+pub(super) fn machine_of(settings: &[String]) -> Option<Machine> {
     Machine::from_toml("", "drawn", settings).ok()
 }
 
-/// Settings that a machine can have together, in the order in which they were drawn.
-fn drawn(random: &mut RandomStream) -> Vec<String> {
-    let (mut left, mut settings) = (SETTINGS.to_vec(), Vec::new());
+/// Settings that a machine can have together, in the order in which they were drawn; those of `others` come before those that all
+/// drawn machines have.
+pub(super) fn drawn(random: &mut RandomStream, others: &[Setting]) -> Vec<String> {
+    let is_other = |key: &str| others.iter().any(|(other, ..)| *other == key);
+    let (mut left, mut settings) = (others.to_vec(), Vec::new());
+    left.extend(SETTINGS.iter().filter(|(key, ..)| !is_other(key)));
     while !left.is_empty() {
         let (key, one_in, values) = left.swap_remove(random.below(left.len() as u64) as usize);
         let value = values[random.below(values.len() as u64) as usize];
@@ -142,26 +149,24 @@ fn machines_that_once_differed_agree_with_one_record_at_a_time() {
     }
 }
 
-fn drawn_machines_agree(first: u64, mut more: impl FnMut(u64) -> bool) {
-    for seed in first.. {
-        if !more(seed - first) {
-            return;
-        }
-        let mut random = RandomStream::new(seed, "drawn machine");
-        let (settings, window) = (drawn(&mut random), (random.below(2), 1 + random.below(2)));
-        assert!(agree(&settings, window, seed), "seed {seed}: {settings:?}, window {window:?}");
-    }
+/// Does something that ends when it is told to stop, which it is after `longest`.
+pub(super) fn before<R>(longest: Duration, work: impl FnOnce(&AtomicBool) -> R) -> R {
+    let stop = AtomicBool::new(false);
+    let (over, is_over) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let is_over = is_over;
+            if is_over.recv_timeout(longest) == Err(RecvTimeoutError::Timeout) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        });
+        let _over = over;
+        work(&stop)
+    })
 }
 
-#[test]
-fn a_few_drawn_machines_agree_with_one_record_at_a_time() {
-    drawn_machines_agree(1, |compared| compared < 4);
-}
-
-/// `SERVSIM_FIRST_SEED` repeats a run, `SERVSIM_MINUTES` bounds it.
-#[test]
-#[ignore = "as many machines as there is time for, seconds each: run with --ignored"]
-fn drawn_machines_agree_with_one_record_at_a_time() {
+/// Repeats something with one seed after another: `SERVSIM_FIRST_SEED` is the first, `SERVSIM_MINUTES` bounds it.
+pub(super) fn with_fresh_seeds(work: impl Fn(u64)) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let fresh =
         || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64 >> 16);
@@ -169,10 +174,23 @@ fn drawn_machines_agree_with_one_record_at_a_time() {
         (number("SERVSIM_FIRST_SEED").unwrap_or_else(fresh), number("SERVSIM_MINUTES").unwrap_or(3));
     println!("first seed {first}");
     let began = Instant::now();
-    let mut compared = 0;
-    drawn_machines_agree(first, |so_far| {
-        compared = so_far;
-        began.elapsed().as_secs() < 60 * minutes
-    });
-    println!("{compared} machines");
+    let seeds = (first..).take_while(|_| began.elapsed().as_secs() < 60 * minutes);
+    println!("{} drawn", seeds.inspect(|&seed| work(seed)).count());
+}
+
+fn a_drawn_machine_agrees(seed: u64) {
+    let mut random = RandomStream::new(seed, "drawn machine");
+    let (settings, window) = (drawn(&mut random, &[]), (random.below(2), 1 + random.below(2)));
+    assert!(agree(&settings, window, seed), "seed {seed}: {settings:?}, window {window:?}");
+}
+
+#[test]
+fn a_few_drawn_machines_agree_with_one_record_at_a_time() {
+    (1..5).for_each(a_drawn_machine_agrees);
+}
+
+#[test]
+#[ignore = "as many machines as there is time for, seconds each: run with --ignored"]
+fn drawn_machines_agree_with_one_record_at_a_time() {
+    with_fresh_seeds(a_drawn_machine_agrees);
 }
