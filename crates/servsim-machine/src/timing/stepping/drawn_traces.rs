@@ -32,7 +32,7 @@ const NARROW: &[(&str, u64, &[&str])] = &[
 ];
 
 /// What no run of a drawn trace takes.
-const NEVER: Duration = Duration::from_secs(60);
+const NEVER: Duration = Duration::from_mins(1);
 const WORDS: u64 = 6;
 const INSTRUCTIONS: u64 = 40;
 
@@ -130,7 +130,7 @@ impl Trace<'_> {
     }
 
     fn word(number: u64) -> u64 {
-        9 << 24 | number * 72
+        (9 << 24) + number * 72
     }
 
     fn is_asleep(&self, task: usize) -> bool {
@@ -211,7 +211,7 @@ impl Trace<'_> {
             handler.requests.push(self.requests.swap_remove(which));
         }
         let mut batch = Batch::default();
-        for _ in 0..1 + self.below(2) {
+        for _ in 0..=self.below(2) {
             let task = self.handler_task;
             self.add_references(&mut batch, task);
             if let Some((_, wake)) = self.take_sleeper() {
@@ -261,7 +261,7 @@ fn trace(random: &mut RandomStream) -> Drawn {
         }
     }
     // Mostly all that sleep are woken, and all that wait for requests see them.
-    while !trace.one_in(8) && !(trace.sleepers.is_empty() && trace.requests.is_empty()) {
+    while !(trace.one_in(8) || trace.sleepers.is_empty() && trace.requests.is_empty()) {
         trace.interrupt();
     }
     let Trace { streams, handlers, .. } = trace;

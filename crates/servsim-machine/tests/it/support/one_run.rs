@@ -6,7 +6,7 @@ use servsim_machine::{simulate, RunSpec};
 use std::time::{Duration, Instant};
 
 /// What takes longer never ends.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// The first replication of `trace` on `processors` processors and the rest of `machine`.
 pub fn one_run(trace: &str, processors: usize, machine: &str, functional: bool) -> Value {
