@@ -90,7 +90,7 @@ fn run<W: WordMask>(
         if turns.trailing_zeros() >= 10 && !proceed(warming.references) {
             return Err(SimulateError::Interrupted);
         }
-        if !warming.turn()? && !warming.unstick(warming.now)? {
+        if !warming.turn()? && !warming.unstick_at_rest()? {
             if amount == Amount::Whole {
                 let warmed = warming.state();
                 return Ok(Warming::<W>::new(source, shape)?.state().begun_again(warmed));
@@ -145,7 +145,7 @@ fn run_survey<W: WordMask>(
             warming.drain()?;
             keep(warming.state())?;
         }
-        if !warming.turn()? && !warming.unstick(warming.now)? {
+        if !warming.turn()? && !warming.unstick_at_rest()? {
             return surveyor.finish(done, &warming.groups());
         }
     }
@@ -305,13 +305,21 @@ impl<'a, W: WordMask> Warming<'a, W> {
         let behind = CpuId::all(self.cpus.len()).filter(busy);
         let behind = behind.min_by_key(|&cpu| self.cpus[cpu].time);
         let time = behind.map_or(u64::MAX, |cpu| self.cpus[cpu].time);
-        self.now = self.now.max(time.min(event).min(u64::MAX - 1));
+        if time.min(event) < u64::MAX {
+            self.now = self.now.max(time.min(event));
+        }
         match behind {
             Some(cpu) if time < event => self.run_cpu(cpu, self.turn)?,
             _ if event < u64::MAX => self.handle_timed_event(),
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Nothing is next: whatever still waits is let go on when the last processor has come to rest. Whether anything waited.
+    fn unstick_at_rest(&mut self) -> Result<bool, SimulateError> {
+        self.now = self.cpus.iter().map(|cpu| cpu.time).fold(self.now, u64::max);
+        self.unstick(self.now)
     }
 
     fn handle_timed_event(&mut self) {

@@ -282,3 +282,30 @@ fn a_request_that_is_complete_but_not_the_last_of_its_handler_stays_known() {
     let restored = WarmStart::restore((2, 1, 2), &mut Reader::new(&bytes)).unwrap();
     assert_eq!(WarmStart { caches: start.caches.clone(), ..restored }, start);
 }
+
+#[test]
+fn what_waits_for_a_request_that_never_comes_goes_on_in_a_warm_up_when_all_have_come_to_rest() {
+    let info = |kind| TaskInfo { name: "t".into(), pid: 0, kind, client: false };
+    let work = |batch: &mut Batch, task, count: u64| {
+        batch.records.extend((0..count).map(|i| {
+            let mut record = Record::new(task, Op::Load, i * 64, 8);
+            record.cpu = 1;
+            record
+        }));
+    };
+    let (mut sleeper, mut busy) = (Batch::default(), Batch::default());
+    sleeper.push_event(0, Event::Block { wake: Some(9) });
+    sleeper.push_event(0, Event::Sleep { nanos: 5000 });
+    work(&mut sleeper, 0, 10);
+    work(&mut busy, 1, 300);
+    let mut handler = Interrupt { requests: vec![5], ..Interrupt::default() };
+    handler.batch.push_event(2, Event::Wake { wake: 9 });
+    let infos = [TaskKind::User, TaskKind::User, TaskKind::Interrupt].map(info).into();
+    let inner = InMemory::from_streams(infos, Vec::new(), vec![sleeper, busy, Batch::default()]);
+    let source = WithHandlers { inner, handlers: vec![handler] };
+    let machine = Machine::from_toml("processors = 2", "test", &[]).unwrap();
+    let shape = Model::new(&machine, &setup(&machine), None, 0).shape();
+    // It sleeps from where the other came to rest, and then makes its references.
+    let start = warm_up(&source, &shape, Amount::References(301), &mut |_| true).unwrap();
+    assert_eq!((start.references, start.positions.as_slice()), (310, &[12, 300, 0][..]));
+}

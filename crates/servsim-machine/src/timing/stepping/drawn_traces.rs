@@ -6,8 +6,8 @@ use super::one_by_one;
 use crate::builders::{hierarchy_of, setup_of};
 use crate::error::SimulateError;
 use crate::storage::Plan;
-use crate::timing::{run, run_from, Model};
-use crate::warm::{warm_up, Amount};
+use crate::timing::{run, run_from, run_window, Model};
+use crate::warm::{survey, warm_up, Amount, Survey, Work};
 use servsim_core::code::Class;
 use servsim_core::reference::{ATOMIC, KERNEL, MISPREDICTED, PER_CPU};
 use servsim_core::{
@@ -210,6 +210,10 @@ impl Trace<'_> {
             let which = self.below(self.requests.len() as u64) as usize;
             handler.requests.push(self.requests.swap_remove(which));
         }
+        if self.one_in(15) {
+            // One that nobody makes.
+            handler.requests.push(u64::MAX);
+        }
         let mut batch = Batch::default();
         for _ in 0..=self.below(2) {
             let task = self.handler_task;
@@ -289,14 +293,19 @@ enum Part {
     Transactions(u64, u64),
     Coarse,
     Warm(u64),
+    Windows(Survey),
 }
 
 fn part(random: &mut RandomStream) -> Part {
-    match random.below(5) {
+    match random.below(6) {
         0 | 1 => Part::Whole,
         2 => Part::Transactions(random.below(3), 1 + random.below(4)),
         3 => Part::Coarse,
-        _ => Part::Warm(1 + random.below(1000)),
+        4 => Part::Warm(1 + random.below(1000)),
+        _ => {
+            let work = Work { warmup: random.below(60), measured: 1 + random.below(200) };
+            Part::Windows(Survey { before: random.below(3), transactions: 1 + random.below(20), work })
+        }
     }
 }
 
@@ -304,15 +313,28 @@ fn part(random: &mut RandomStream) -> Part {
 fn result(source: &Drawn, model: &Model, part: Part, seed: u64, stop: &AtomicBool) -> String {
     let (done, whole) = (AtomicU64::new(0), || model.clone());
     let run = |model: &Model| run(source, model, seed, stop, &done);
+    let mut proceed = |_| !stop.load(Ordering::Relaxed);
     let result = match part {
         Part::Whole => run(model),
         Part::Transactions(warmup, wanted) => run(&Model { warmup, transactions: Some(wanted), ..whole() }),
         Part::Coarse => run(&model.coarse(1000, 3.7)),
         Part::Warm(references) => {
-            let mut proceed = |_| !stop.load(Ordering::Relaxed);
-            let amount = Amount::References(references);
-            warm_up(source, &model.shape(), amount, &mut proceed)
+            warm_up(source, &model.shape(), Amount::References(references), &mut proceed)
                 .and_then(|start| run_from(source, model, Some(&start), seed, stop, &done))
+        }
+        Part::Windows(of) => {
+            let mut starts = Vec::new();
+            let mut keep = |start| {
+                starts.push(start);
+                Ok(())
+            };
+            let range = survey(source, &model.shape(), of, &mut keep, &mut proceed);
+            // They end a few records late, at the next look: how late depends on how long turns are.
+            for start in &starts {
+                let window = run_window(source, model, (start, of.work), seed, stop, &done);
+                assert!(!matches!(window, Err(SimulateError::Interrupted)), "never ends");
+            }
+            return format!("{range:?}");
         }
     };
     assert!(result != Err(SimulateError::Interrupted), "never ends");
