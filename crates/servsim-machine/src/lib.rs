@@ -7,6 +7,8 @@ mod builders;
 pub mod classify;
 pub mod counted;
 mod counts;
+#[cfg(test)]
+mod drawn;
 mod error;
 mod event_queue;
 pub mod figures;

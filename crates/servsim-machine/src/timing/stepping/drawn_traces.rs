@@ -1,9 +1,9 @@
 //! Traces drawn at random run on machines drawn at random: what a captured trace has seldom, such as locks that cross, handlers
 //! whose requests are late, and tasks that nobody wakes. Both ways leave the same, and every run ends.
 
-use super::drawn::{before, drawn, machine_of, with_fresh_seeds};
 use super::one_by_one;
 use crate::builders::{hierarchy_of, setup_of};
+use crate::drawn::{before, drawn, machine_of, with_fresh_seeds};
 use crate::error::SimulateError;
 use crate::storage::Plan;
 use crate::timing::{run, run_from, run_window, Model};
