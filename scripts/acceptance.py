@@ -3,7 +3,7 @@
 Every check that passes leaves a stamp under .cache/acceptance/, keyed by the hash of the whole
 source tree and the check's name; a run that was killed continues where it stopped, and any change
 of the sources makes every check due again. Checks are dealt to shards by their expected minutes,
-longest first, always in the same way.
+longest first, always in the same way; those that use what another leaves come behind it in its shard.
 """
 
 import argparse
@@ -29,13 +29,18 @@ SHARD_LIMIT_MINUTES = 90
 
 @dataclass(frozen=True)
 class Check:
-    """One full-scale check: a shell command that exits with 0 when the check holds."""
+    """One full-scale check: a shell command that exits with 0 when the check holds.
+
+    With ``after`` it uses what the check of that name left: it runs behind it in the same shard, and not at all when
+    that one has failed.
+    """
 
     name: str
     why: str
     command: str
     minutes: float
     needs: tuple[str, ...] = ()
+    after: str | None = None
 
     def obstacle(self) -> str | None:
         """Return why the check cannot run here, or None: a program, ``root``, or ``$VARIABLE``."""
@@ -61,14 +66,34 @@ def load(folder: Path) -> list[Check]:
     double = sorted({name for name in names if names.count(name) > 1})
     if double:
         raise SystemExit(f"acceptance: named twice: {', '.join(double)}")
+    unknown = [check.name for check in checks if check.after not in (None, *names)]
+    if unknown:
+        raise SystemExit(f"acceptance: behind a check that there is not: {', '.join(unknown)}")
     return checks
+
+
+def chains(checks: list[Check]) -> list[list[Check]]:
+    """Part the checks into those that have to run in one shard, in an order in which they can."""
+    behind: dict[str | None, list[Check]] = {}
+    for check in checks:
+        behind.setdefault(check.after, []).append(check)
+
+    def chain(check: Check) -> list[Check]:
+        return [check, *(later for one in behind.get(check.name, []) for later in chain(one))]
+
+    return [chain(check) for check in behind.get(None, [])]
+
+
+def minutes_of(checks: list[Check]) -> float:
+    """Return about how long the checks take together."""
+    return sum(check.minutes for check in checks)
 
 
 def deal(checks: list[Check], count: int) -> list[list[Check]]:
     """Deal the checks to ``count`` shards, the longest first to the shard with the least so far."""
     shards: list[list[Check]] = [[] for _ in range(count)]
-    for check in sorted(checks, key=lambda check: (-check.minutes, check.name)):
-        min(shards, key=lambda shard: sum(item.minutes for item in shard)).append(check)
+    for chain in sorted(chains(checks), key=lambda chain: (-minutes_of(chain), chain[0].name)):
+        min(shards, key=minutes_of).extend(chain)
     return shards
 
 
@@ -98,14 +123,20 @@ def perform(shard: list[Check], stamps: Path, root: Path) -> dict[str, int]:
     stamp_of = {check.name: stamps / f"{check.name}.json" for check in shard}
     # What passed earlier or is skipped takes no time, and says nothing of the pace.
     due = [check for check in shard if not stamp_of[check.name].exists() and not check.obstacle()]
-    planned, passed = sum(check.minutes for check in due), 0.0
+    planned, passed = minutes_of(due), 0.0
+    without: set[str | None] = set()
     with Progress() as progress:
         for check in shard:
-            if check not in due:
+            if check not in due or check.after in without:
                 earlier = stamp_of[check.name].exists()
                 counts["already passed" if earlier else "skipped"] += 1
-                reason = "passed earlier on these sources" if earlier else f"skipped, {check.obstacle()}"
-                progress.note(f"{check.name}: {reason}")
+                obstacle = check.obstacle() or f"{check.after} has not passed"
+                progress.note(
+                    f"{check.name}: {'passed earlier on these sources' if earlier else f'skipped, {obstacle}'}"
+                )
+                if not earlier:
+                    without.add(check.name)
+                passed += check.minutes if check in due else 0.0
                 continue
 
             def tell(minutes: float, check: Check = check, before: float = passed) -> None:
@@ -121,6 +152,8 @@ def perform(shard: list[Check], stamps: Path, root: Path) -> dict[str, int]:
                 fresh = stamp_of[check.name].with_suffix(".new")
                 fresh.write_text(json.dumps({"seconds": round(seconds, 1), "command": check.command}))
                 fresh.replace(stamp_of[check.name])
+            else:
+                without.add(check.name)
             progress.note(f"{check.name}: {outcome} in {seconds:.0f} s, log {log}")
     return counts
 
@@ -137,7 +170,7 @@ def main() -> int:
     if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
         parser.error(f"SHARD is written i/n with 1 <= i <= n, for example 2/4; got {options.shard!r}")
     shard = deal(load(options.list), int(count))[int(index) - 1]
-    planned = sum(check.minutes for check in shard)
+    planned = minutes_of(shard)
     if planned > SHARD_LIMIT_MINUTES:
         print(f"acceptance: about {planned:g} minutes planned; use more shards than {count}", file=sys.stderr)
     stamps = options.cache / tree_hash(options.root)

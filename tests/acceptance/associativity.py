@@ -29,7 +29,7 @@ def main(trace: Path | None, seed: int, transactions: int | None) -> int:
     plan = runs(trace, REPLICATIONS, lambda _: None)
     by = metric("cycles_per_transaction")
     machines = told_apart([parse_machine(text) for text in DESIGNS])
-    how = Runs(plan.trace, REPLICATIONS, seed, transactions or plan.transactions, plan.warmup)
+    how = Runs((plan.trace,), REPLICATIONS, seed, transactions or plan.transactions, plan.warmup)
     found = judge(run_designs(machines, how, by, print), by)
     print(render(found))
     for warning in found.warnings:

@@ -8,8 +8,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 SERVSIM = Path(sys.executable).with_name("servsim")
+
+
+def is_explained(row: dict[str, Any]) -> bool:
+    """Whether a row that is not reproduced says why: one that holds of printed figures alone does so in its claim."""
+    holds = not row["measured"] and all(part["holds"] for part in row["parts"])
+    return bool(row["verdict"] == "reproduced" or row["explanation"] or holds)
 
 
 def main(study: str, wanted: int) -> int:
@@ -24,7 +31,7 @@ def main(study: str, wanted: int) -> int:
     for row in report["rows"]:
         print(f"{row['name']:4} {row['verdict']:10} {row['claim']}")
     rows = report["rows"]
-    silent = [row["name"] for row in rows if row["verdict"] != "reproduced" and not row["explanation"]]
+    silent = [row["name"] for row in rows if not is_explained(row)]
     hard = any(row["hard"] and row["verdict"] == "missed" for row in rows)
     problems = [
         f"{len(rows)} rows instead of {wanted}" if len(rows) != wanted else "",

@@ -16,7 +16,7 @@ CALIBRATED = {"C1", "C2"}
 
 def main(trace: str, *options: str) -> int:
     """Run the check on a trace, with further options of the command."""
-    command = [SERVSIM, "model", "verify", trace, "--json", *options]
+    command: list[str | Path] = [SERVSIM, "model", "verify", trace, "--json", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode not in (0, 1):
         return 1

@@ -15,9 +15,9 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import acceptance  # noqa: E402
 
 
-def _entry(name: str, command: str, minutes: float = 1, needs: str = "") -> str:
+def _entry(name: str, command: str, minutes: float = 1, needs: str = "", after: str = "") -> str:
     text = f"[[check]]\nname = \"{name}\"\nwhy = \"a test\"\ncommand = '''{command}'''\nminutes = {minutes}\n"
-    return text + (f'needs = ["{needs}"]\n' if needs else "")
+    return text + (f'needs = ["{needs}"]\n' if needs else "") + (f'after = "{after}"\n' if after else "")
 
 
 @pytest.fixture
@@ -86,6 +86,36 @@ def test_an_unmet_need_skips_the_check_and_says_which(tree: Path) -> None:
     (tree / "checks" / "a.toml").write_text(_entry("alien", "true", needs="no-such-program-here"))
     done = _run(tree)
     assert done.returncode == 0 and "skipped, needs no-such-program-here" in done.stderr
+
+
+@pytest.mark.parametrize("makes", ["true", "false"])
+def test_a_check_that_uses_what_another_leaves_runs_behind_it_or_not_at_all(tree: Path, makes: str) -> None:
+    made = tree.parent / "made"
+    (tree / "checks" / "a.toml").write_text(
+        _entry("last", "true", minutes=30, after="uses")
+        + _entry("uses", f"test -e {made}", minutes=20, after="makes")
+        + _entry("makes", f"{makes} && touch {made}")
+        + _entry("apart", "true", minutes=10)
+    )
+    done = _run(tree)
+    if makes == "true":
+        assert done.returncode == 0 and "4 passed" in done.stdout
+    else:
+        assert done.returncode == 1 and "1 passed, 1 failed, 0 already passed, 2 skipped" in done.stdout
+        assert (
+            "uses: skipped, makes has not passed" in done.stderr and "last: skipped, uses has not passed" in done.stderr
+        )
+    checks = acceptance.load(tree / "checks")
+    assert [[check.name for check in shard] for shard in acceptance.deal(checks, 2)] == [
+        ["makes", "uses", "last"],
+        ["apart"],
+    ]
+
+
+def test_a_check_behind_one_that_there_is_not_is_a_fault_of_the_list(tree: Path) -> None:
+    (tree / "checks" / "a.toml").write_text(_entry("uses", "true", after="nothing"))
+    done = _run(tree)
+    assert done.returncode == 1 and "behind a check that there is not: uses" in done.stderr
 
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "half", "1"])
