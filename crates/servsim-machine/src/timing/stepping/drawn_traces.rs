@@ -7,12 +7,13 @@ use crate::drawn::{before, drawn, machine_of, with_fresh_seeds};
 use crate::error::SimulateError;
 use crate::storage::Plan;
 use crate::timing::{run, run_from, run_window, Model};
+use crate::translation::tasks_with_pages;
 use crate::warm::{survey, warm_up, Amount, Survey, Work};
 use servsim_core::code::Class;
 use servsim_core::reference::{ATOMIC, KERNEL, MISPREDICTED, PER_CPU};
 use servsim_core::{
     Batch, Event, Instruction, Interrupt, LockClass, Op, RandomStream, Record, SourceError, TaskCursor,
-    TaskId, TaskInfo, TaskKind, TaskSource, WakeId,
+    TaskId, TaskInfo, TaskKind, TaskSource, WakeId, PAGE_SHIFT,
 };
 use servsim_import::InMemory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,8 +27,16 @@ const NARROW: &[(&str, u64, &[&str])] = &[
     ("prefetch.policy", 4, &["next-line", "stride"]),
     ("prefetch.degree", 2, &["1", "3", "8"]),
     ("protocol.word_write", 2, &["update-memory"]),
-    // Their pages would have to be drawn too.
-    ("tlb.entries", u64::MAX, &["16"]),
+    ("tlb.entries", 6, &["4", "16"]),
+    ("tlb.l2_entries", 2, &["32"]),
+    ("tlb.walk_entries", 2, &["0", "4"]),
+    ("tlb.on_switch", 2, &["flush", "keep"]),
+    ("disk.count", 3, &["1", "3"]),
+    ("disk.model", 1, &["fixed", "hp97560", "hp335h"]),
+    ("disk.scheduler", 2, &["fcfs", "sstf", "c-scan"]),
+    ("disk.flushes", 3, &["shared"]),
+    ("io.buses", 2, &["1", "2"]),
+    ("io.hold_on_read", 2, &["yes"]),
     ("locks.spin_interval", 2, &["1 cycles", "7 cycles", "500 cycles"]),
 ];
 
@@ -268,7 +277,10 @@ fn trace(random: &mut RandomStream) -> Drawn {
     while !(trace.one_in(8) || trace.sleepers.is_empty() && trace.requests.is_empty()) {
         trace.interrupt();
     }
-    let Trace { streams, handlers, .. } = trace;
+    let Trace { streams, mut handlers, .. } = trace;
+    for Interrupt { batch, .. } in &mut handlers {
+        batch.pages = batch.records.iter().map(|record| record.address >> PAGE_SHIFT).collect();
+    }
     let mut infos = vec![info(TaskKind::User); tasks];
     infos[0].client = random.below(3) == 0;
     infos.push(info(TaskKind::Interrupt));
@@ -296,8 +308,9 @@ enum Part {
     Windows(Survey),
 }
 
-fn part(random: &mut RandomStream) -> Part {
-    match random.below(6) {
+/// What is run on a machine that translates addresses or does not: neither live-points nor coarse runs know how.
+fn part(random: &mut RandomStream, translates: bool) -> Part {
+    match random.below(if translates { 3 } else { 6 }) {
         0 | 1 => Part::Whole,
         2 => Part::Transactions(random.below(3), 1 + random.below(4)),
         3 => Part::Coarse,
@@ -310,7 +323,7 @@ fn part(random: &mut RandomStream) -> Part {
 }
 
 /// What a run leaves, or says.
-fn result(source: &Drawn, model: &Model, part: Part, seed: u64, stop: &AtomicBool) -> String {
+fn result(source: &dyn TaskSource, model: &Model, part: Part, seed: u64, stop: &AtomicBool) -> String {
     let (done, whole) = (AtomicU64::new(0), || model.clone());
     let run = |model: &Model| run(source, model, seed, stop, &done);
     let mut proceed = |_| !stop.load(Ordering::Relaxed);
@@ -345,14 +358,17 @@ fn result(source: &Drawn, model: &Model, part: Part, seed: u64, stop: &AtomicBoo
 fn agrees(seed: u64) {
     let mut random = RandomStream::new(seed, "drawn trace");
     let settings = drawn(&mut random, NARROW);
-    let (source, part) = (trace(&mut random), part(&mut random));
     let machine = machine_of(&settings).expect("a machine that can be");
+    let mut source: Box<dyn TaskSource> = Box::new(trace(&mut random));
+    if machine.tlb.is_some() {
+        source = tasks_with_pages(source, true).expect("pages");
+    }
+    let (source, part) = (source.as_ref(), part(&mut random, machine.tlb.is_some()));
     let model = Model::new(&machine, &setup_of(&machine).expect("a protocol"), None, 0)
         .with_hierarchy(hierarchy_of(&machine, seed).expect("levels"))
-        .with_storage(Plan::of(&machine, &source).expect("a trace of its disks"));
+        .with_storage(Plan::of(&machine, source).expect("a trace of its disks"));
     println!("{seed}: {part:?} {settings:?}");
-    let result =
-        |apart| before(NEVER, |stop| one_by_one(apart, || result(&source, &model, part, seed, stop)));
+    let result = |apart| before(NEVER, |stop| one_by_one(apart, || result(source, &model, part, seed, stop)));
     let (runs, singly) = (result(false), result(true));
     let first = runs.bytes().zip(singly.bytes()).position(|(a, b)| a != b).unwrap_or(runs.len());
     let near = |text: &str| text.chars().skip(first.saturating_sub(60)).take(120).collect::<String>();
