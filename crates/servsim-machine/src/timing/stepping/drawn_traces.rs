@@ -5,6 +5,7 @@ use super::one_by_one;
 use crate::builders::{hierarchy_of, setup_of};
 use crate::drawn::{before, drawn, machine_of, with_fresh_seeds};
 use crate::error::SimulateError;
+use crate::result::Replication;
 use crate::storage::Plan;
 use crate::timing::{run, run_from, run_window, Model};
 use crate::translation::tasks_with_pages;
@@ -351,7 +352,42 @@ fn result(source: &dyn TaskSource, model: &Model, part: Part, seed: u64, stop: &
         }
     };
     assert!(result != Err(SimulateError::Interrupted), "never ends");
+    if let Ok(replication) = &result {
+        adds_up(replication, matches!(part, Part::Whole | Part::Coarse));
+    }
     format!("{result:?}")
+}
+
+/// What is counted twice is the same, and every cycle of a processor went somewhere.
+fn adds_up(replication: &Replication, whole: bool) {
+    let Replication { counters, tasks, timing, .. } = replication;
+    let timing = timing.as_ref().expect("times");
+    if timing.cycles == 0 && timing.trace_exhausted {
+        // The trace ended before the window began: nothing was measured.
+        return;
+    }
+    for (cpu, times) in timing.processors.iter().enumerate() {
+        let stalls = times.memory_stall + times.bus_wait;
+        let all = times.user + times.kernel + stalls + times.lock_spin + times.branch + times.idle;
+        assert_eq!(all, timing.cycles, "processor {cpu}: {times:?}");
+        assert_eq!(
+            times.stalls.iter().sum::<u64>() + times.translation,
+            stalls,
+            "processor {cpu}: {times:?}"
+        );
+        assert!(times.dependence <= times.user + times.kernel, "processor {cpu}: {times:?}");
+    }
+    let of_tasks: u64 = tasks.iter().flat_map(|task| task.references.as_flattened()).sum();
+    assert_eq!(of_tasks, counters.total_references(), "references of tasks and of processors");
+    let sum = |of: &[u64]| of.iter().sum::<u64>();
+    // What sharing a miss was due to may be known in another window.
+    if whole {
+        assert_eq!(sum(counters.misses.as_flattened()), counters.total_misses(), "misses by class");
+    }
+    assert_eq!(sum(counters.misses_by_loss.as_flattened()), counters.total_misses(), "misses by loss");
+    let ends: u64 = replication.kinds.iter().map(|kind| kind.count).sum();
+    assert_eq!(ends, timing.transaction_ends.len() as u64, "ends of transactions");
+    assert!(timing.transaction_ends.is_sorted() && timing.transaction_ends.last() <= Some(&timing.cycles));
 }
 
 /// What is drawn by `seed` leaves the same both ways.
