@@ -2,6 +2,7 @@
 //! time for.
 
 mod passes;
+pub mod traces;
 
 use servsim_config::Machine;
 use servsim_core::RandomStream;
