@@ -82,6 +82,7 @@ ELSEWHERE = {
 
 #: Writing by other means than the one writer, and why that is right.
 OTHERWISE = {
+    "crates/servsim-machine/src/drawn/passes.rs": "a test: traces for it",
     "python/servsim/capture/client.py": "a copy in the folder of an image that is being made",
     "capture/plugin/src/events.rs": "how far a capture has come, in a temporary folder",
     "crates/servsim-rset-preload/src/report.rs": "a line of each program that ends, added to what others wrote",
