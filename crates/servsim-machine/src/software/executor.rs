@@ -44,6 +44,9 @@ pub trait Executor<'a> {
     /// Processors of the machine.
     fn processors(&self) -> usize;
 
+    /// Lets time pass until the last processor is at rest; when that is.
+    fn come_to_rest(&mut self) -> u64;
+
     /// Makes every task ready, and runs the handlers that wait for nothing.
     ///
     /// # Errors
@@ -108,12 +111,13 @@ pub trait Executor<'a> {
         }
     }
 
-    /// Nothing is next in time: a handler whose requests never came runs now, or a task gets the lock it
-    /// waits for; `false` when the run is over.
+    /// Nothing is next in time: a handler whose requests never came runs when the last processor has come to rest, however long
+    /// its turn was, or a task gets the lock it waits for then; `false` when the run is over.
     ///
     /// # Errors
     /// When tasks wait that nobody will wake.
-    fn unstick(&mut self, now: u64) -> Result<bool, SimulateError> {
+    fn unstick(&mut self) -> Result<bool, SimulateError> {
+        let now = self.come_to_rest();
         if let Some(index) = self.software().handlers.overdue() {
             self.trigger(index, now);
             return Ok(true);

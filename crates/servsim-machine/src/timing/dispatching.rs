@@ -76,6 +76,11 @@ impl<'a, W: WordMask> Executor<'a> for Engine<'a, W> {
     fn processors(&self) -> usize {
         self.processors.len()
     }
+
+    fn come_to_rest(&mut self) -> u64 {
+        self.now = self.processors.iter().map(|processor| processor.time).fold(self.now, u64::max);
+        self.now
+    }
 }
 
 impl<W: WordMask> Engine<'_, W> {

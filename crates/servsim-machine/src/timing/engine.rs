@@ -136,7 +136,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             // Up to the next look or count.
             let every = if by_references { ROUNDS_PER_COUNT } else { ROUNDS_PER_LOOK };
             let passed = self.rounds(every - rounds % every)?;
-            if passed == 0 && !self.unstick_at_rest()? {
+            if passed == 0 && !self.unstick()? {
                 break;
             }
             rounds += passed.saturating_sub(1);
@@ -169,13 +169,6 @@ impl<'a, W: WordMask> Engine<'a, W> {
             self.grant();
         }
         Ok(1)
-    }
-
-    /// Nothing is next in time: whatever still waits is let go on when the last processor has come to rest, however long its
-    /// turn was. Whether anything waited.
-    pub(super) fn unstick_at_rest(&mut self) -> Result<bool, SimulateError> {
-        self.now = self.processors.iter().map(|processor| processor.time).fold(self.now, u64::max);
-        self.unstick(self.now)
     }
 
     /// Closes the window of the timeline that is over at `now`, before anything else happens.

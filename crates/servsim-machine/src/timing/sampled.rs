@@ -7,6 +7,7 @@ use super::measure::Reading;
 use super::taken::Taken;
 use crate::error::SimulateError;
 use crate::result::ProcessorTimes;
+use crate::software::Executor;
 use crate::warm::{WarmStart, Work};
 use servsim_core::CpuId;
 use servsim_mem::WordMask;
@@ -121,7 +122,7 @@ impl<W: WordMask> Engine<'_, W> {
                 }
             }
             let passed = self.rounds(ROUNDS_PER_LOOK - rounds % ROUNDS_PER_LOOK)?;
-            if passed == 0 && !self.unstick_at_rest()? {
+            if passed == 0 && !self.unstick()? {
                 return Ok(false);
             }
             rounds += passed.max(1);

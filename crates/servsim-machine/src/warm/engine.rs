@@ -90,7 +90,7 @@ fn run<W: WordMask>(
         if turns.trailing_zeros() >= 10 && !proceed(warming.references) {
             return Err(SimulateError::Interrupted);
         }
-        if !warming.turn()? && !warming.unstick_at_rest()? {
+        if !warming.turn()? && !warming.unstick()? {
             if amount == Amount::Whole {
                 let warmed = warming.state();
                 return Ok(Warming::<W>::new(source, shape)?.state().begun_again(warmed));
@@ -145,7 +145,7 @@ fn run_survey<W: WordMask>(
             warming.drain()?;
             keep(warming.state())?;
         }
-        if !warming.turn()? && !warming.unstick_at_rest()? {
+        if !warming.turn()? && !warming.unstick()? {
             return surveyor.finish(done, &warming.groups());
         }
     }
@@ -249,6 +249,11 @@ impl<'a, W: WordMask> Executor<'a> for Warming<'a, W> {
     fn processors(&self) -> usize {
         self.cpus.len()
     }
+
+    fn come_to_rest(&mut self) -> u64 {
+        self.now = self.cpus.iter().map(|cpu| cpu.time).fold(self.now, u64::max);
+        self.now
+    }
 }
 
 fn holds_spinlock(cpu: &Cpu, spinlocks: &[HashSet<u64>]) -> bool {
@@ -314,12 +319,6 @@ impl<'a, W: WordMask> Warming<'a, W> {
             _ => return Ok(false),
         }
         Ok(true)
-    }
-
-    /// Nothing is next: whatever still waits is let go on when the last processor has come to rest. Whether anything waited.
-    fn unstick_at_rest(&mut self) -> Result<bool, SimulateError> {
-        self.now = self.cpus.iter().map(|cpu| cpu.time).fold(self.now, u64::max);
-        self.unstick(self.now)
     }
 
     fn handle_timed_event(&mut self) {
