@@ -124,18 +124,18 @@ def perform(shard: list[Check], stamps: Path, root: Path) -> dict[str, int]:
     # What passed earlier or is skipped takes no time, and says nothing of the pace.
     due = [check for check in shard if not stamp_of[check.name].exists() and not check.obstacle()]
     planned, passed = minutes_of(due), 0.0
-    without: set[str | None] = set()
+
+    def obstacle(check: Check) -> str | None:
+        lacks = check.after is not None and not stamp_of[check.after].exists()
+        return check.obstacle() or (f"{check.after} has not passed" if lacks else None)
+
     with Progress() as progress:
         for check in shard:
-            if check not in due or check.after in without:
-                earlier = stamp_of[check.name].exists()
+            earlier, lacking = stamp_of[check.name].exists(), obstacle(check)
+            if earlier or lacking:
                 counts["already passed" if earlier else "skipped"] += 1
-                obstacle = check.obstacle() or f"{check.after} has not passed"
-                progress.note(
-                    f"{check.name}: {'passed earlier on these sources' if earlier else f'skipped, {obstacle}'}"
-                )
-                if not earlier:
-                    without.add(check.name)
+                reason = "passed earlier on these sources" if earlier else f"skipped, {lacking}"
+                progress.note(f"{check.name}: {reason}")
                 passed += check.minutes if check in due else 0.0
                 continue
 
@@ -152,8 +152,6 @@ def perform(shard: list[Check], stamps: Path, root: Path) -> dict[str, int]:
                 fresh = stamp_of[check.name].with_suffix(".new")
                 fresh.write_text(json.dumps({"seconds": round(seconds, 1), "command": check.command}))
                 fresh.replace(stamp_of[check.name])
-            else:
-                without.add(check.name)
             progress.note(f"{check.name}: {outcome} in {seconds:.0f} s, log {log}")
     return counts
 
