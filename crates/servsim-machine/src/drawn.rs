@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// One in how many machines has what none is to have.
+pub const NONE: u64 = u64::MAX;
+
 /// A setting of a machine, one in how many machines has it, and its values.
 pub type Setting = (&'static str, u64, &'static [&'static str]);
 
@@ -124,6 +127,10 @@ pub fn with_fresh_seeds(work: impl Fn(u64)) {
         (number("SERVSIM_FIRST_SEED").unwrap_or_else(fresh), number("SERVSIM_MINUTES").unwrap_or(3));
     println!("first seed {first}");
     let began = Instant::now();
-    let seeds = (first..).take_while(|_| began.elapsed().as_secs() < 60 * minutes);
-    println!("{} drawn", seeds.inspect(|&seed| work(seed)).count());
+    let mut seed = first;
+    while began.elapsed().as_secs() < 60 * minutes {
+        work(seed);
+        seed += 1;
+    }
+    println!("{} drawn", seed - first);
 }

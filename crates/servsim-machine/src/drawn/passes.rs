@@ -1,7 +1,7 @@
 //! Functional runs of drawn traces on drawn machines: one thread, several, reading ahead, one pass for several machines and a pass
 //! that finds out along the way which pages are private count the same, to the unit.
 
-use super::{drawn, machine_of, with_fresh_seeds, Setting};
+use super::{drawn, machine_of, with_fresh_seeds, Setting, NONE};
 use crate::builders::{hierarchy_of, setup_of};
 use crate::functional::{needs_first_pass, run_ahead, run_on, Counted};
 use crate::setup::Setup;
@@ -11,7 +11,7 @@ use servsim_import::raw16::Raw16;
 use servsim_mem::HierarchySpec;
 use std::path::Path;
 
-/// Little room, and what concerns functional runs.
+/// Little room, and nothing that is refused or of no effect in functional runs.
 const NARROW: &[Setting] = &[
     ("processors", 1, &["1", "2", "3", "5", "17", "40"]),
     ("cache.size", 1, &["64 B", "128 B", "512 B", "1 KiB", "2 KiB", "6 KiB", "16 KiB"]),
@@ -20,11 +20,11 @@ const NARROW: &[Setting] = &[
     ("l2.associativity", 1, &["1", "2", "3"]),
     ("l3.size", 3, &["16 KiB", "96 KiB"]),
     ("protocol.word_write", 2, &["update-memory"]),
-    ("prefetch.policy", u64::MAX, &["next-line"]),
-    ("tlb.entries", u64::MAX, &["16"]),
-    ("node.count", u64::MAX, &["2"]),
-    ("clients.place", u64::MAX, &["elsewhere"]),
-    ("processor.model", u64::MAX, &["ooo"]),
+    ("prefetch.policy", NONE, &["next-line"]),
+    ("tlb.entries", NONE, &["16"]),
+    ("node.count", NONE, &["2"]),
+    ("clients.place", NONE, &["elsewhere"]),
+    ("processor.model", NONE, &["ooo"]),
 ];
 
 /// References of some processes that move between processors now and then, to pages of their own and to some that others use.

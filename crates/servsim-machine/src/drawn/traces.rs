@@ -4,31 +4,19 @@
 use servsim_core::code::Class;
 use servsim_core::reference::{ATOMIC, KERNEL, MISPREDICTED, PER_CPU};
 use servsim_core::{
-    Batch, Event, Instruction, Interrupt, LockClass, Op, RandomStream, Record, SourceError, TaskCursor,
-    TaskId, TaskInfo, TaskKind, TaskSource, WakeId, PAGE_SHIFT,
+    Batch, Event, Instruction, Interrupt, LockClass, Op, RandomStream, Record, TaskId, TaskInfo, TaskKind,
+    WakeId, PAGE_SHIFT,
 };
 use servsim_import::InMemory;
 
+#[path = "../../tests/it/support/handlers.rs"]
+mod handlers;
+use handlers::WithHandlers;
+
+/// Locks of tasks; handlers have one more.
 const WORDS: u64 = 6;
+/// Instructions of the code, where it is known.
 const INSTRUCTIONS: u64 = 40;
-
-/// Tasks beside the handlers of their requests.
-pub struct Drawn {
-    inner: InMemory,
-    handlers: Vec<Interrupt>,
-}
-
-impl TaskSource for Drawn {
-    fn inner(&self) -> Option<&dyn TaskSource> {
-        Some(&self.inner)
-    }
-    fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
-        self.inner.open(task)
-    }
-    fn interrupts(&self) -> &[Interrupt] {
-        &self.handlers
-    }
-}
 
 /// A trace in the making: tasks that take turns as on a captured system.
 struct Trace<'a> {
@@ -215,7 +203,7 @@ fn info(kind: TaskKind) -> TaskInfo {
 }
 
 /// A trace of some tasks; some of what they wait for never comes.
-pub fn trace(random: &mut RandomStream) -> Drawn {
+pub fn trace(random: &mut RandomStream) -> WithHandlers {
     let (tasks, acts, code) = (1 + random.below(7) as usize, 4 + random.below(400), random.below(2) == 0);
     let mut trace = Trace {
         random,
@@ -246,6 +234,7 @@ pub fn trace(random: &mut RandomStream) -> Drawn {
         trace.interrupt();
     }
     let Trace { streams, mut handlers, .. } = trace;
+    // Who translates addresses is told the pages of tasks from these; of handlers they are taken as they are.
     for Interrupt { batch, .. } in &mut handlers {
         batch.pages = batch.records.iter().map(|record| record.address >> PAGE_SHIFT).collect();
     }
@@ -256,7 +245,7 @@ pub fn trace(random: &mut RandomStream) -> Drawn {
     if code {
         inner = inner.with_code((0..INSTRUCTIONS).map(|_| instruction(random)).collect());
     }
-    Drawn { inner, handlers }
+    WithHandlers { inner, handlers }
 }
 
 fn instruction(random: &mut RandomStream) -> Instruction {

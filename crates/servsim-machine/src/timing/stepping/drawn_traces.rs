@@ -4,7 +4,7 @@
 use super::one_by_one;
 use crate::builders::{hierarchy_of, setup_of};
 use crate::drawn::traces::trace;
-use crate::drawn::{before, drawn, machine_of, with_fresh_seeds};
+use crate::drawn::{before, drawn, machine_of, with_fresh_seeds, Setting};
 use crate::error::SimulateError;
 use crate::result::Replication;
 use crate::storage::Plan;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What is drawn of a machine beside the settings that all drawn machines have: as little room as there can be.
-const NARROW: &[(&str, u64, &[&str])] = &[
+const NARROW: &[Setting] = &[
     ("cache.size", 1, &["64 B", "128 B", "512 B", "1 KiB", "2 KiB", "6 KiB"]),
     ("l2.size", 2, &["1 KiB", "4 KiB", "24 KiB"]),
     ("l2.associativity", 1, &["1", "2"]),
@@ -38,6 +38,7 @@ const NARROW: &[(&str, u64, &[&str])] = &[
 
 /// What no run of a drawn trace takes.
 const NEVER: Duration = Duration::from_mins(1);
+
 /// What of a trace is run.
 #[derive(Debug, Clone, Copy)]
 enum Part {
@@ -64,12 +65,14 @@ fn part(random: &mut RandomStream, translates: bool) -> Part {
 
 /// What a run leaves, or says.
 fn result(source: &dyn TaskSource, model: &Model, part: Part, seed: u64, stop: &AtomicBool) -> String {
-    let (done, whole) = (AtomicU64::new(0), || model.clone());
+    let done = AtomicU64::new(0);
     let run = |model: &Model| run(source, model, seed, stop, &done);
     let mut proceed = |_| !stop.load(Ordering::Relaxed);
     let result = match part {
         Part::Whole => run(model),
-        Part::Transactions(warmup, wanted) => run(&Model { warmup, transactions: Some(wanted), ..whole() }),
+        Part::Transactions(warmup, wanted) => {
+            run(&Model { warmup, transactions: Some(wanted), ..model.clone() })
+        }
         Part::Coarse => run(&model.coarse(1000, 3.7)),
         Part::Warm(references) => {
             warm_up(source, &model.shape(), Amount::References(references), &mut proceed)
