@@ -9,6 +9,7 @@ from servsim import _core
 from servsim.documents import text_of
 from servsim.errors import UsageError
 from servsim.hashes import file_hash
+from servsim.limits import whole
 from servsim.simulation import findings_folder, machine_text
 
 #: Why the classes differ from those of a timing run of the same trace on the same machine.
@@ -76,6 +77,7 @@ def classify(
     path = Path(trace)
     if not path.is_file():
         raise UsageError(f"there is no trace {str(trace)!r}")
+    whole("top", top, 1)
     table = text_of(symbols, errors="replace") if symbols is not None else None
     text = _core.classify(
         path,

@@ -14,6 +14,7 @@ from servsim.documents import text_of
 from servsim.errors import InternalBug, Interrupted, UsageError
 from servsim.faults import kept
 from servsim.hashes import file_hash, hashed_beside
+from servsim.limits import MOST, whole
 from servsim.result_warnings import ResultWarning, put, recorded
 from servsim.run_options import RunOptions
 
@@ -166,11 +167,11 @@ def _text_file(path: str | Path) -> tuple[str, str]:
 
 #: Options that are whole numbers, with the least and the greatest value.
 _NUMBERS = {
-    "transactions": (1, 2**63),
-    "references": (1, 2**63),
-    "warmup": (0, 2**63),
+    "transactions": (1, MOST),
+    "references": (1, MOST),
+    "warmup": (0, MOST),
     "replications": (1, 100_000),
-    "seed": (0, 2**63),
+    "seed": (0, MOST),
     "threads": (1, 65_536),
     "users": (1, 2**31),
 }
@@ -180,10 +181,8 @@ def _refuse_impossible(options: Mapping[str, Any]) -> None:
     """Refuse numbers that no run can have, before the native module cannot even take them."""
     for name, (least, most) in _NUMBERS.items():
         value = options.get(name)
-        if value is None or (name == "transactions" and value == "all"):
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise UsageError(f"{name} is {value!r}: give a whole number from {least} to {most}")
+        if not (name == "transactions" and value == "all"):
+            whole(name, value, least, most)
 
 
 def simulate_each(

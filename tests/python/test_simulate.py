@@ -120,6 +120,21 @@ def test_a_truncated_trace_is_simulated_with_a_warning(tmp_path: Path) -> None:
     assert any("is not whole" in warning["text"] for warning in json.loads(done.stdout)["warnings"])
 
 
+@pytest.mark.parametrize("engine", ["timing", "functional"])
+def test_a_trace_that_holds_nothing_is_refused(engine: str, tmp_path: Path) -> None:
+    # What is left is no whole chunk, so not one reference.
+    (tmp_path / "cut.svt").write_bytes(SHIPPED.read_bytes()[:50_000])
+    for name in ("empty.raw16", "empty.txt"):
+        (tmp_path / name).touch()
+    for name, words in (
+        ("cut.svt", "nothing was recorded before that: capture it again"),
+        ("empty.raw16", "no reference in it"),
+        ("empty.txt", "no reference in it"),
+    ):
+        done = servsim("simulate", tmp_path / name, "-m", "foglia-2004-4p", "--engine", engine)
+        assert done.returncode == 2 and words in done.stderr and not done.stdout, done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -47,7 +47,10 @@ pub(crate) fn read(text: &str, file: &str) -> (Given, Vec<String>) {
             let line = error.span().map(|span| reader.line(span.start));
             let first = error.message().lines().next().unwrap_or("malformed TOML").to_owned();
             let place = line.map_or(file.to_owned(), |line| format!("{file}, line {line}"));
-            reader.faults.push(format!("{place}: {first}"));
+            reader.faults.push(format!(
+                "{place}: not TOML: {first}; a machine is a TOML description (docs/machines.md), or the name of a \
+                 shipped one"
+            ));
         }
     }
     (reader.given, reader.faults)

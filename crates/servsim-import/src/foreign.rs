@@ -79,7 +79,7 @@ impl Foreign {
             batch.clear();
         }
         if !any {
-            return Err(SourceError(format!("{name}: no reference in it; is it a trace of this format?")));
+            return Err(crate::no_reference(name));
         }
         Ok(Self {
             begin: Box::new(begin),

@@ -254,6 +254,11 @@ pub fn open_by_task(trace: &TraceFile<'_>, reading: &Reading) -> Result<Box<dyn 
     (format_of(path, name)?.split)(path, reading.processors)
 }
 
+/// A trace called `name` that nothing can be simulated of.
+pub(crate) fn no_reference(name: impl std::fmt::Display) -> SourceError {
+    SourceError(format!("{name}: no reference in it; is it a trace of this format?"))
+}
+
 /// A file that could not be opened or read.
 pub(crate) fn io_error(path: &Path, error: &std::io::Error) -> SourceError {
     SourceError(format!("{}: {error}", path.display()))

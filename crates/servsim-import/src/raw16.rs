@@ -16,9 +16,8 @@
 mod first_pass;
 mod records;
 
-use crate::io_error;
 use crate::survey::Survey;
-use crate::FirstPass;
+use crate::{io_error, no_reference, FirstPass};
 use first_pass::{summed, Checked, Filter};
 use records::{decode_each, fault_in, All, Asked, Odd, Words, RECORD};
 use servsim_core::{
@@ -102,6 +101,9 @@ impl Raw16 {
                 "{}: truncated: {length} bytes is not a multiple of the 16-byte raw16 record",
                 path.display()
             )));
+        }
+        if length == 0 {
+            return Err(no_reference(path.display()));
         }
         Ok(Self {
             path: path.to_owned(),

@@ -9,6 +9,7 @@ import typer
 
 from servsim.cli.model_text import table, time_text
 from servsim.errors import UsageError
+from servsim.limits import MANY
 
 File = typer.Argument(help="TOML description, or a model of JMT (.jmva, .jsimg) or layered queues (.lqn, .lqnx).")
 Problem = typer.Argument(help="TOML problem: [[table]], disks_per_bus, disk_demand, [[station]].")
@@ -57,7 +58,9 @@ def solve(
     seed: int | None = typer.Option(None, help="Simulation: seed."),
     half_width: float | None = typer.Option(None, help="Simulation: wanted relative half-width of intervals."),
     plot: Path | None = Plot,
-    up_to: int | None = typer.Option(None, help="Largest load of the plot; default: twice the users, or saturation."),
+    up_to: int | None = typer.Option(
+        None, max=MANY, help="Largest load of the plot; twice the users, or saturation, without it."
+    ),
     as_json: bool = Json,
 ) -> None:
     """Solve a model: throughput, response times with percentiles, utilisations."""

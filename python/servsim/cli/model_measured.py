@@ -11,6 +11,7 @@ from servsim.cli.model_text import interval, milliseconds, spread, table
 from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
+from servsim.limits import MANY
 
 Trace = Annotated[Path, typer.Argument(help="Captured trace.")]
 MachineName = Annotated[str, typer.Option("--machine", "-m", help="Description with single disks: file or name.")]
@@ -195,7 +196,9 @@ def verify(
     configuration: Annotated[
         list[str] | None, typer.Option("--configuration", "-c", help="One of C1 to C9; repeatable. All without it.")
     ] = None,
-    customers: Annotated[int | None, typer.Option(min=1, help="Users of the workload; default: as captured.")] = None,
+    customers: Annotated[
+        int | None, typer.Option(min=1, max=MANY, help="Users of the workload; default: as captured.")
+    ] = None,
     transactions: Transactions = None,
     warmup: Warmup = None,
     functional_warmup: FunctionalWarmup = None,

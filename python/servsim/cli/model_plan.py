@@ -153,7 +153,7 @@ def size(
     goal: str = GoalText,
     load: float | None = typer.Option(None, help="Load to bear: with --cost; the model's by default."),
     cost: list[str] = Cost,
-    up_to: int = typer.Option(16, help="Most servers of a station."),
+    up_to: int = typer.Option(16, min=1, max=10_000, help="Most servers of a station."),
     solver: str = Solver,
     as_json: bool = Json,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from servsim.errors import CheckFailed, UsageError
+from servsim.limits import MOST
 from servsim.trace import formats as known
 
 trace = typer.Typer(
@@ -82,7 +83,7 @@ def cut(
     output: Output,
     transactions: Annotated[str | None, typer.Option(help="FROM:TO, transactions counted from 0.")] = None,
     time: Annotated[str | None, typer.Option(help="FROM:TO in guest milliseconds.")] = None,
-    references: Annotated[int | None, typer.Option(min=1, help="The first so many references.")] = None,
+    references: Annotated[int | None, typer.Option(min=1, max=MOST, help="The first so many references.")] = None,
     pid: Annotated[list[int] | None, typer.Option(min=0, max=LARGEST_PID, help="Keep this task; repeatable.")] = None,
     as_load: Annotated[
         list[str] | None,
@@ -107,8 +108,8 @@ def cut(
 def sample(
     path: TracePath,
     output: Output,
-    keep: Annotated[int, typer.Option(min=1, help="Keep this many transactions ...")],
-    of: Annotated[int, typer.Option("--of", min=1, help="... of every so many.")],
+    keep: Annotated[int, typer.Option(min=1, max=MOST, help="Keep this many transactions ...")],
+    of: Annotated[int, typer.Option("--of", min=1, max=MOST, help="... of every so many.")],
     as_json: AsJson = False,
 ) -> None:
     """Keep the first K of every N transactions."""

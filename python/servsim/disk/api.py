@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from servsim import _core
 from servsim.errors import UsageError
+from servsim.limits import whole
 
 #: Share of a trace to train on: what the 1997 paper used of its longer trace (7 of 29 days).
 PAPER_SHARE = 0.24
@@ -63,6 +64,8 @@ def factor(load: float) -> float:
 def _fit_request(kind: str, train: float, seed: int, **more: str | int | bool | None) -> dict[str, Any]:
     if not 0 < train <= 1:
         raise UsageError(f"train share {train} is not above 0 and at most 1; 0.24 is the paper's")
+    whole("seed", seed, 0)
+    whole("slots", more.get("slots"), 1, 2**16)
     return {"kind": kind, "train": train, "seed": seed, **more}
 
 
@@ -272,6 +275,7 @@ def reorganize(
     maps : list of (device, policy, text)
         The block maps.
     """
+    whole("blocks", blocks, 1)
     request = {
         "fit": _fit_request(kind, train, seed),
         "model": model,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from string import ascii_letters
 
 from servsim.errors import UsageError
 from servsim.model.network import Network
@@ -80,9 +81,10 @@ class Goal:
 
 
 def duration(text: str) -> float | None:
-    """Return the seconds of a time such as ``1 s``; None for anything else."""
-    number, _, unit = text.strip().partition(" ")
-    scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0}.get(unit.strip())
+    """Return the seconds of a time such as ``1 s`` or ``1s``; None for anything else."""
+    unit = text.rstrip()[len(text.rstrip().rstrip(ascii_letters)) :]
+    number = text.strip().removesuffix(unit)
+    scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0}.get(unit)
     try:
         value = float(number)
     except ValueError:

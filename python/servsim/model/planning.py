@@ -216,7 +216,10 @@ def forecast(
         For growth or periods that are none.
     """
     if not (-1.0 < growth <= 10.0 and 1 <= periods <= 600):
-        raise UsageError(f"growth of {growth:.4g} over {periods} periods; give a share above -1, and 1 to 600 periods")
+        raise UsageError(
+            f"growth of {100 * growth:.4g} % over {periods} periods: give above -100 % and at most 1000 %, and 1 to "
+            "600 periods"
+        )
     rows: list[dict[str, float | bool]] = []
     for period in range(periods + 1):
         load = load_of(network) * (1.0 + growth) ** period

@@ -8,11 +8,23 @@ from dataclasses import replace
 from typing import Any
 
 from servsim import _core
+from servsim.limits import MANY, MOST, finite, whole
 from servsim.model.network import Closed, Network
 from servsim.model.results import Allocation, Columns, Fit, Sensitivity, Solution
 
+#: Options that are whole numbers, with the least and the greatest value.
+_NUMBERS = {"max_iterations": (1, MANY), "replications": (1, MANY), "seed": (0, MOST)}
+
 
 def _options(**values: Any) -> str:
+    """Return options as the native module reads them: JSON, which has no word for what is no number."""
+    for name, value in values.items():
+        if name in _NUMBERS:
+            whole(name, value, *_NUMBERS[name])
+        elif name == "percentiles":
+            finite("a percentile", *value)
+        elif name != "solver":
+            finite(name, value)
     return json.dumps({key: value for key, value in values.items() if value is not None})
 
 

@@ -45,7 +45,7 @@ fn impossible_combinations_are_refused() {
         ("[perturbation]\nmemory_delay = \"16 cycles\"", "shortest fetch"),
         ("processors = \"4\"", "without quotes"),
         ("processors = 4\nprocessors = 5", "duplicate key"),
-        ("processors = [", "line 1"),
+        ("processors = [", "line 1: not TOML: "),
         ("[scheduler]\ntime_slice = \"200000\"", "lacks its unit"),
         ("processors = 4.5", "whole number"),
         ("[cache]\norganisation = \"splitt\"", "did you mean `split`"),

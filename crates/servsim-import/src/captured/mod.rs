@@ -27,6 +27,8 @@ pub use tasks::CapturedTasks;
 
 use servsim_core::{SourceError, TaskInfo, TaskKind, Watch};
 use servsim_trace::{TraceError, TraceReader};
+use std::path::Path;
+use std::sync::Arc;
 
 /// Name of the format for `--format`.
 pub const NAME: &str = "servsim";
@@ -35,6 +37,18 @@ pub const EXTENSION: &str = "svt";
 
 fn error(error: &TraceError) -> SourceError {
     SourceError(error.to_string())
+}
+
+/// Opens the trace at `path`, which must hold something.
+fn open(path: &Path) -> Result<Arc<TraceReader>, SourceError> {
+    let reader = TraceReader::open(path).map_err(|e| error(&e))?;
+    if reader.epoch_count() > 0 {
+        return Ok(Arc::new(reader));
+    }
+    Err(SourceError(match reader.truncated() {
+        Some(why) => format!("{why}, and nothing was recorded before that: capture it again"),
+        None => format!("{}: nothing was recorded in it: capture it again", path.display()),
+    }))
 }
 
 /// Stops where `watch` says so.

@@ -4,7 +4,7 @@ use super::findings::Findings;
 use super::pages::Pages;
 use super::plan::Plan;
 use super::template::{Expansion, Templates};
-use super::{error, spaces_of, tasks_of};
+use super::{error, open, spaces_of, tasks_of};
 use servsim_core::{
     Batch, Event, GlobalSource, PageOrigin, Privacy, SourceError, TaskInfo, TransactionEnds, Watch,
 };
@@ -53,7 +53,7 @@ impl CapturedOrder {
         findings: Option<Findings<'_>>,
         watch: Option<&Watch>,
     ) -> Result<Self, SourceError> {
-        let reader = Arc::new(TraceReader::open(path).map_err(|e| error(&e))?);
+        let reader = open(path)?;
         let Plan { pages, transaction_ends, .. } = Plan::of(&reader, findings, watch)?;
         Ok(Self {
             transaction_ends,

@@ -8,7 +8,7 @@ use super::files::ranges;
 use super::findings::Findings;
 use super::plan::{creation_id, wake_id, BlockEnd, EpisodePlacement, Plan};
 use super::template::{Expansion, Templates};
-use super::{error, go_on, spaces_of, tasks_of};
+use super::{error, go_on, open, spaces_of, tasks_of};
 use servsim_core::steps::{Run, Steps};
 use servsim_core::{
     Batch, BatchPosition, Event, FileRange, Instruction, Interrupt, Op, Privacy, SourceError, TaskCursor,
@@ -74,7 +74,7 @@ impl CapturedTasks {
         findings: Option<Findings<'_>>,
         watch: Option<&Watch>,
     ) -> Result<Self, SourceError> {
-        let reader = Arc::new(TraceReader::open(path).map_err(|e| error(&e))?);
+        let reader = open(path)?;
         let templates = Templates::new(reader.dictionary(), reader.meta().per_cpu_area, Some(line));
         let plan = Plan::of(&reader, findings, watch)?;
         let tasks = tasks_of(&reader);

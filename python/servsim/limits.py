@@ -1,0 +1,37 @@
+"""Numbers that callers give, refused in one sentence before the native module cannot even take them."""
+
+from math import isfinite
+
+from servsim.errors import UsageError
+
+#: No counter of the native module holds more.
+MOST = 2**63
+#: Most of what is made one after the other: iterations, replications, customers.
+MANY = 1_000_000
+
+
+def whole(name: str, value: object, least: int, most: int = MOST) -> None:
+    """Refuse what is no whole number from ``least`` to ``most``; None is an option that was not given.
+
+    Raises
+    ------
+    UsageError
+        When it is none.
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise UsageError(f"{name} is {value!r}: give a whole number from {least} to {most}")
+
+
+def finite(name: str, *values: float | None) -> None:
+    """Refuse what is not finite; None is an option that was not given.
+
+    Raises
+    ------
+    UsageError
+        When one is not.
+    """
+    for value in values:
+        if value is not None and not isfinite(value):
+            raise UsageError(f"{name} is {value}: give a finite number")
