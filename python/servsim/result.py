@@ -285,6 +285,12 @@ def check(document: object, source: str, needs: Sequence[str] = TIMED) -> Result
             f"{source} measured references, and in them not every run ended a transaction, of which figures are wanted "
             "here: repeat it with more --references, or with --transactions"
         )
+    without = [replication for replication in replications if replication.get("transactions") == 0]
+    if faults and without:
+        raise UsageError(
+            f"{source}: no transaction ended in {len(without)} of {len(replications)} runs, and what one costs is "
+            "wanted here: measure more of a trace that marks them, or compare by another figure, such as --by cycles"
+        )
     if faults:
         raise UsageError(f"{source} is incomplete: {'; '.join(faults)}; {REMEDY}")
     return Result(source, _present_names(document), digest_of(document))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from servsim.comparison.grouping import designs, names
 from servsim.errors import UsageError
 from servsim.files import atomic_write
-from servsim.report import functional, sampled, wording
+from servsim.report import by_reference, sampled, wording
 from servsim.report.sections import Section, sections
 from servsim.report.warnings import invalidity
 from servsim.result import TIMED, Result, check, document_of, load
@@ -70,19 +70,20 @@ def render(results: Sequence[Result], only: Container[str] | None = None) -> str
             "fewer; the results.parquet of a sweep holds the figures of all"
         )
     title = _title(found)
-    of_time = [result for result in found if not functional.is_functional(result)]
+    of_time = [result for result in found if not by_reference.is_functional(result)]
     if of_time and len(of_time) < len(found):
         raise UsageError(
             "some of these results are of the functional engine, which knows no time, and some are not: a page holds "
             "results of one engine"
         )
-    parts = sections(found) if of_time else functional.sections(found)
+    by_transaction = of_time and not any(by_reference.lacks_transactions(result.replications) for result in found)
+    parts = sections(found) if by_transaction else by_reference.sections(found)
     shown = [section for section in parts if only is None or section.anchor in only]
     kicker = title if len(found) == 1 else f"{len(found)} designs compared"
     answer, alarms = (
         (wording.headline(found), invalidity(found))
-        if of_time
-        else (functional.headline(found), functional.alarms(found))
+        if by_transaction
+        else (by_reference.headline(found), by_reference.alarms(found))
     )
     return page(f"{title}: servsim report", kicker, answer, shown, alarms)
 
@@ -96,7 +97,7 @@ def _sampled(results: Sequence[Result], only: Container[str] | None) -> str:
 
 
 def read(path: Path) -> Result:
-    """Read a result for a page: of the functional engine references are demanded, of others cycles and transactions."""
+    """Read a result for a page: cycles are demanded where time passed, and transactions, or references without any."""
     return _checked(document_of(path), str(path))
 
 
@@ -104,7 +105,10 @@ def _checked(document: object, source: str) -> Result:
     known = document if isinstance(document, Mapping) else {}
     if known.get("schema") == sampled.SCHEMA:
         return sampled.wrapped(known, source)
-    return check(document, source, ("references",) if known.get("engine") == "functional" else TIMED)
+    if known.get("engine") == "functional":
+        return check(document, source, ("references",))
+    without = by_reference.lacks_transactions(known.get("replications"))
+    return check(document, source, ("cycles", "references") if without else TIMED)
 
 
 def files(paths: Sequence[Path]) -> list[Path]:

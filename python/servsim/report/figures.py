@@ -91,14 +91,20 @@ def share(result: Result, *path: str) -> Estimate | None:
 
 
 def utilization(result: Result) -> Estimate | None:
-    """Estimate the mean utilisation of the processors, in percent."""
+    """Estimate which share of the time that they are not idle the processors execute, all together, in percent.
+
+    A processor that is idle all the time has no such share, and counts for none.
+    """
     means = []
     for replication in result.replications:
-        values = replication.get("processor_utilization")
-        if isinstance(values, Mapping | str) or not isinstance(values, Sequence) or not values:
+        processors = replication.get("processors")
+        if not isinstance(processors, Sequence) or not processors:
             return None
-        known = [number_at({"share": value}, "share") for value in values]
-        means.append(100 * sum(value or 0.0 for value in known) / len(known))
+        spent = {kind: sum(number_at(p, kind) or 0.0 for p in processors) for kind in times()}
+        busy = sum(value for kind, value in spent.items() if kind != "idle")
+        if busy <= 0:
+            return None
+        means.append(100 * (spent["busy_user"] + spent["busy_kernel"]) / busy)
     return result.known(means)
 
 

@@ -82,7 +82,7 @@ def sections(results: Results) -> list[Section]:
         Section("method", "Method", "", _method(results)),
         Section("warnings", "Warnings", "", _warnings(results)),
         Section("throughput", "Throughput", wording.of_dots(results), _throughput(results)),
-        Section("time", "Where processor time goes", _means_of(results), _time(results)),
+        Section("time", "Where processor time goes", _means_of(results), time(results)),
         Section(
             "misses",
             "Cache misses by cause",
@@ -277,7 +277,8 @@ def _raw(result: Result) -> Markup:
     return table(head, rows)
 
 
-def _time(results: Results) -> Markup:
+def time(results: Results) -> Markup:
+    """Return the shares of processor time, drawn and as a table."""
     called = names(results)
     together = [(called[id(result)], figures.mean_time_shares(result)) for result in results]
     rows = [(name, _means(shares)) for name, shares in together if shares]

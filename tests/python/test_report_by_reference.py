@@ -1,16 +1,17 @@
-"""The page of functional runs: the counts of the result, for 1,000 references, and nothing of time."""
+"""The page of runs without transactions: the counts of the result, for 1,000 references, and time where it passed."""
 
 import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from layout_result import layout_result
 from servsim.errors import UsageError
-from servsim.report import read, render, write
+from servsim.report import check, read, render, write
 from servsim.simulation import simulate
 
 SHIPPED = Path(__file__).parents[2] / "python" / "servsim" / "data" / "quickstart.svt"
@@ -72,3 +73,31 @@ def test_a_functional_result_without_references_is_refused(tmp_path: Path) -> No
     del document["replications"][0]["references"]
     with pytest.raises(UsageError, match="has no positive `references`"):
         write([document], tmp_path / "f.html")
+
+
+def test_timed_runs_without_transactions_have_a_page_by_references_with_their_time(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("".join(f"{i % 2} L {64 * (i % 999):x} 4\n" for i in range(40_000)), "ascii")
+    # The shipped trace cut so short that no transaction ends, and a trace that has no marks of any.
+    for trace, options in ((SHIPPED, {"references": 20_000}), (tmp_path / "t.txt", {})):
+        results = {
+            name: simulate(trace, "foglia-2004-4p", overrides=[f"cache.size={name}"], replications=3, **options)
+            for name in ("4 KiB", "64 KiB")
+        }
+        files = [kept(tmp_path, name, document) for name, document in results.items()]
+        page = text(render([read(file) for file in files]))
+        told = re.findall(r"([\d ]+\d)(?: ±|$)", re.search(r"The runs take (.*?)\. ", page)[1])  # type: ignore[index]
+        cycles = [sum(run["cycles"] for run in one["replications"]) / 3 for one in results.values()]
+        assert sorted(float(one.replace(" ", "")) for one in told) == pytest.approx(sorted(cycles), rel=0.02)
+        assert "Where processor time goes" in page and "per 1,000 references" in page
+        assert "Each is per transaction" not in page and "transactions per second" not in page
+        one = text(render([read(files[0])]))
+        assert ("warm-up 20000 references" in one) == ("references" in options)
+        assert "The run takes" in one and "Over the run" in one
+        # Two of the four processors are idle all the time: they neither execute nor wait.
+        (run,) = [sum(map(Counter, run["processors"]), Counter()) for run in results["4 KiB"]["replications"][:1]]
+        assert run["idle"] > 0
+        found = re.search(r"While not idle, processors execute ([\d.]+) ", one)
+        executed = 100 * (run["busy_user"] + run["busy_kernel"]) / (run.total() - run["idle"])
+        assert found and float(found[1]) == pytest.approx(executed, rel=0.02)
+        with pytest.raises(UsageError, match=r"transaction ended in 3 of 3 runs|measured references, and in them"):
+            check(results["4 KiB"], "r.json")

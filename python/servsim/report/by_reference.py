@@ -1,6 +1,7 @@
-"""The page of functional runs: references and misses, counted without time.
+"""The page of runs that figures per transaction cannot be told of: references and misses, and time where it passed.
 
-Counts are told per 1,000 measured references, which every such run has; transactions need not have ended in it.
+Runs of the functional engine, and timed ones in which no transaction ended, such as those of most traces of other
+tools. Counts are told per 1,000 measured references, which every run has.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +12,11 @@ from servsim.comparison.grouping import names
 from servsim.report import counters, figures, wording
 from servsim.report.charts.bars import Bar, bars
 from servsim.report.charts.svg import tag
-from servsim.report.format import SPACE, grouped, mean
+from servsim.report.format import SPACE, clock, grouped, mean
 from servsim.report.method import run_of
+from servsim.report.over_time import over_time
 from servsim.report.provenance import provenance
-from servsim.report.sections import MISSING, Section, each, machine, workload
+from servsim.report.sections import MISSING, Section, each, machine, time, workload
 from servsim.report.tables import details, pairs, table, warning_list
 from servsim.report.warnings import unlike
 from servsim.result import Result, number_at
@@ -35,27 +37,49 @@ def is_functional(result: Result) -> bool:
     return result.document.get("engine") == "functional"
 
 
+def lacks_transactions(replications: object) -> bool:
+    """Return whether no transaction ended in some of these runs of a document."""
+    runs = replications if isinstance(replications, Sequence) else []
+    return any(isinstance(run, Mapping) and run.get("transactions") == 0 for run in runs)
+
+
 def sections(results: Results) -> list[Section]:
     """Return every section of the page in order."""
     called = names(results)
     counted = f"Counts {_PER}. {_basis(results)}"
+    timed = not any(map(is_functional, results))
+    over = over_time(results, called) if timed else None
     return [
         Section("machine", "Machine", "", machine(results)),
         Section("workload", "Workload", "", workload(results)),
         Section("method", "Method", "", each(results, _method)),
         Section("warnings", "Warnings", "", _warnings(results)),
+        *([Section("time", "Where processor time goes", _basis(results), time(results))] if timed else []),
         Section("misses", "Cache misses by cause", counted, _misses(results, called)),
         Section("coherence", "Copies lost to other processors, by cause", counted, _coherence(results, called)),
         Section("levels", "Levels of caches", counted, each(results, _levels)),
         Section("bus", "Transactions between caches and memory", counted, _bus(results, called)),
         Section("tasks", "References by task", "Of the first run; those with most references.", each(results, _tasks)),
         *_counters(results, called),
+        *([Section("timeline", "Over the run", wording.of_lines(results), over)] if over else []),
         Section("provenance", "Provenance", "", each(results, provenance)),
     ]
 
 
 def headline(results: Results) -> str:
-    """Answer the question of the page in one sentence."""
+    """Answer the question of the page: how many references miss, and how long the runs take where that is known."""
+    if any(map(is_functional, results)):
+        return _missing(results)
+    called = names(results)
+    cycles = [f"{mean(result.known(result.values('cycles') or [0.0]), 'cycles')}" for result in results]
+    if len(results) == 1:
+        return f"{_missing(results)} The run takes {cycles[0]}."
+    each_ = "; ".join(f"{told} on {called[id(result)]}" for told, result in zip(cycles, results, strict=True))
+    return f"{_missing(results)} The runs take {each_}."
+
+
+def _missing(results: Results) -> str:
+    """Say how many references miss."""
     called = names(results)
     known = sorted(((_total(result), called[id(result)]) for result in results), key=lambda one: one[0].mean)
     (least, first), (most, last) = known[0], known[-1]
@@ -73,18 +97,22 @@ def headline(results: Results) -> str:
 def _basis(results: Results) -> str:
     if any(map(wording.has_intervals, results)):
         return "Means of the runs; ± and whiskers give half of the 95 % interval."
-    return "One run: it is counted exactly, and another seed may place tasks on other processors."
+    if any(map(is_functional, results)):
+        return "One run: it is counted exactly, and another seed may place tasks on other processors."
+    return "One run, so no figure has an interval."
 
 
 def _method(result: Result) -> Markup:
     measured = result.values("references") or []
     options = result.document.get("options")
-    warm = options.get("warmup") if isinstance(options, Mapping) else None
+    chosen = options if isinstance(options, Mapping) else {}
+    warm, unit = chosen.get("warmup"), "references" if chosen.get("references") else "transactions"
     return pairs(
         [
-            ("engine", "functional: caches and coherence, no time"),
+            ("engine", "functional: caches and coherence, no time" if is_functional(result) else "timing"),
+            *([] if is_functional(result) else [("processor clock", clock(result.clock_hertz))]),
             ("references measured", mean(result.known(measured)) if measured else "not recorded"),
-            ("warm-up", "none" if not warm else f"{warm} transactions"),
+            ("warm-up", "none" if not warm else f"{warm} {unit}"),
             *run_of(result),
         ]
     )
