@@ -35,7 +35,9 @@ def test_references_are_measured_behind_a_warm_up_of_references(tmp_path: Path) 
     table = servsim("simulate", TRACE, "-m", "foglia-2004-4p", "--references", "60000", "--warm-up", "9000").stdout
     assert "measured: 60,000 references after 9,000 of warm-up" in table
     report = servsim("report", str(output), "-o", str(tmp_path / "report.html"))
-    assert report.returncode == 2 and "more --references, or with --transactions" in report.stderr
+    assert report.returncode == 0 and (tmp_path / "report.html").read_text().count("1,000 references"), report.stderr
+    compared = servsim("compare", str(output), str(output))
+    assert compared.returncode == 2 and "more --references, or with --transactions" in compared.stderr
 
 
 @pytest.mark.parametrize(
