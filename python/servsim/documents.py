@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from servsim.errors import UsageError
+from servsim.limits import LARGEST_COUNT
 from servsim.text import printable
 
-#: No counter holds more, and no number beyond this is a figure.
-LARGEST_COUNT = 2**63
+#: No number beyond this is a figure.
 LARGEST = 1e18
 #: Bytes of a text; results, which are no longer than their windows, have no such bound.
 LARGEST_TEXT = 64 << 20

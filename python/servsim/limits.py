@@ -4,13 +4,13 @@ from math import isfinite
 
 from servsim.errors import UsageError
 
-#: No counter of the native module holds more.
-MOST = 2**63
+#: No counter holds more.
+LARGEST_COUNT = 2**63
 #: Most of what is made one after the other: iterations, replications, customers.
 MANY = 1_000_000
 
 
-def whole(name: str, value: object, least: int, most: int = MOST) -> None:
+def whole(name: str, value: object, least: int, most: int = LARGEST_COUNT) -> None:
     """Refuse what is no whole number from ``least`` to ``most``; None is an option that was not given.
 
     Raises

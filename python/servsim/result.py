@@ -285,15 +285,21 @@ def check(document: object, source: str, needs: Sequence[str] = TIMED) -> Result
             f"{source} measured references, and in them not every run ended a transaction, of which figures are wanted "
             "here: repeat it with more --references, or with --transactions"
         )
-    without = [replication for replication in replications if replication.get("transactions") == 0]
+    without = without_transactions(replications)
     if faults and without:
         raise UsageError(
-            f"{source}: no transaction ended in {len(without)} of {len(replications)} runs, and what one costs is "
+            f"{source}: no transaction ended in {without} of {len(replications)} runs, and what one costs is "
             "wanted here: measure more of a trace that marks them, or compare by another figure, such as --by cycles"
         )
     if faults:
         raise UsageError(f"{source} is incomplete: {'; '.join(faults)}; {REMEDY}")
     return Result(source, _present_names(document), digest_of(document))
+
+
+def without_transactions(replications: object) -> int:
+    """Return in how many of a document's replications no transaction ended."""
+    runs = replications if isinstance(replications, Sequence) else []
+    return sum(isinstance(run, Mapping) and run.get("transactions") == 0 for run in runs)
 
 
 def digest_of(document: Mapping[str, Any]) -> str:

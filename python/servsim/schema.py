@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from servsim.documents import LARGEST, LARGEST_COUNT
+from servsim.documents import LARGEST
 from servsim.errors import UsageError
+from servsim.limits import LARGEST_COUNT
 
 #: Faults of a document that are told; the rest are counted.
 _TOLD = 3

@@ -14,7 +14,7 @@ from servsim.documents import text_of
 from servsim.errors import InternalBug, Interrupted, UsageError
 from servsim.faults import kept
 from servsim.hashes import file_hash, hashed_beside
-from servsim.limits import MOST, whole
+from servsim.limits import LARGEST_COUNT, whole
 from servsim.result_warnings import ResultWarning, put, recorded
 from servsim.run_options import RunOptions
 
@@ -167,11 +167,11 @@ def _text_file(path: str | Path) -> tuple[str, str]:
 
 #: Options that are whole numbers, with the least and the greatest value.
 _NUMBERS = {
-    "transactions": (1, MOST),
-    "references": (1, MOST),
-    "warmup": (0, MOST),
+    "transactions": (1, LARGEST_COUNT),
+    "references": (1, LARGEST_COUNT),
+    "warmup": (0, LARGEST_COUNT),
     "replications": (1, 100_000),
-    "seed": (0, MOST),
+    "seed": (0, LARGEST_COUNT),
     "threads": (1, 65_536),
     "users": (1, 2**31),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from servsim.errors import UsageError
-from servsim.limits import MOST, finite, whole
+from servsim.limits import LARGEST_COUNT, finite, whole
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 SHIPPED = Path(str(files("servsim") / "data" / "quickstart.svt"))
@@ -47,9 +47,9 @@ def test_what_no_option_takes_is_refused_by_its_name(arguments: tuple[object, ..
 
 def test_a_number_is_refused_that_is_not_whole_or_not_finite() -> None:
     whole("count", None, 1)
-    whole("count", MOST, 1)
+    whole("count", LARGEST_COUNT, 1)
     finite("load", None, 0.5)
-    for wrong in (0, MOST + 1, True, 1.0, "1"):
+    for wrong in (0, LARGEST_COUNT + 1, True, 1.0, "1"):
         with pytest.raises(UsageError, match=r"^count is .*: give a whole number from 1 to 9223372036854775808$"):
             whole("count", wrong, 1)
     with pytest.raises(UsageError, match=r"^load is inf: give a finite number$"):

@@ -8,16 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from servsim.errors import CheckFailed, UsageError
-from servsim.limits import MOST
+from servsim.limits import LARGEST_COUNT
 from servsim.trace import formats as known
 
 trace = typer.Typer(
     help="Look into a trace; cut, merge and sample traces; import and export other formats.", no_args_is_help=True
 )
 
-#: Largest number of a Linux process that a trace holds, and of a transaction or nanosecond.
+#: Largest number of a Linux process that a trace holds.
 LARGEST_PID = 2**32 - 1
-LARGEST = 2**63
 
 TracePath = Annotated[Path, typer.Argument(metavar="TRACE", help="A captured trace (.svt).")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The trace to write.")]
@@ -83,7 +82,9 @@ def cut(
     output: Output,
     transactions: Annotated[str | None, typer.Option(help="FROM:TO, transactions counted from 0.")] = None,
     time: Annotated[str | None, typer.Option(help="FROM:TO in guest milliseconds.")] = None,
-    references: Annotated[int | None, typer.Option(min=1, max=MOST, help="The first so many references.")] = None,
+    references: Annotated[
+        int | None, typer.Option(min=1, max=LARGEST_COUNT, help="The first so many references.")
+    ] = None,
     pid: Annotated[list[int] | None, typer.Option(min=0, max=LARGEST_PID, help="Keep this task; repeatable.")] = None,
     as_load: Annotated[
         list[str] | None,
@@ -108,8 +109,8 @@ def cut(
 def sample(
     path: TracePath,
     output: Output,
-    keep: Annotated[int, typer.Option(min=1, max=MOST, help="Keep this many transactions ...")],
-    of: Annotated[int, typer.Option("--of", min=1, max=MOST, help="... of every so many.")],
+    keep: Annotated[int, typer.Option(min=1, max=LARGEST_COUNT, help="Keep this many transactions ...")],
+    of: Annotated[int, typer.Option("--of", min=1, max=LARGEST_COUNT, help="... of every so many.")],
     as_json: AsJson = False,
 ) -> None:
     """Keep the first K of every N transactions."""
@@ -208,7 +209,7 @@ def _range(option: str, text: str | None, scale: int = 1) -> tuple[int, int] | N
         first, last = (float(part) for part in text.split(":"))
     except ValueError:
         raise UsageError(f"{option} {text} is not a range: write FROM:TO, for example {option} 100:200") from None
-    if not (math.isfinite(first) and math.isfinite(last) and last * scale <= LARGEST):
+    if not (math.isfinite(first) and math.isfinite(last) and last * scale <= LARGEST_COUNT):
         raise UsageError(f"{option} {text} is no range of a trace: write two numbers, FROM:TO")
     if not 0 <= first < last:
         raise UsageError(f"{option} {text} is empty: the end must be greater than the beginning")

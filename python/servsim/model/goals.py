@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
-from string import ascii_letters
 
 from servsim.errors import UsageError
 from servsim.model.network import Network
@@ -82,11 +82,12 @@ class Goal:
 
 def duration(text: str) -> float | None:
     """Return the seconds of a time such as ``1 s`` or ``1s``; None for anything else."""
-    unit = text.rstrip()[len(text.rstrip().rstrip(ascii_letters)) :]
-    number = text.strip().removesuffix(unit)
-    scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0}.get(unit)
+    found = re.fullmatch(r"(\S+?)\s*([a-z]+)", text.strip())
+    if found is None:
+        return None
+    scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0}.get(found[2])
     try:
-        value = float(number)
+        value = float(found[1])
     except ValueError:
         return None
     return value * scale if scale is not None and 0.0 <= value < math.inf else None

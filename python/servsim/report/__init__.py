@@ -17,7 +17,7 @@ from servsim.files import atomic_write
 from servsim.report import by_reference, sampled, wording
 from servsim.report.sections import Section, sections
 from servsim.report.warnings import invalidity
-from servsim.result import TIMED, Result, check, document_of, load
+from servsim.result import TIMED, Result, check, document_of, load, without_transactions
 from servsim.sweep.store import MANIFEST
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def render(results: Sequence[Result], only: Container[str] | None = None) -> str
             "some of these results are of the functional engine, which knows no time, and some are not: a page holds "
             "results of one engine"
         )
-    by_transaction = of_time and not any(by_reference.lacks_transactions(result.replications) for result in found)
+    by_transaction = of_time and not any(without_transactions(result.replications) for result in found)
     parts = sections(found) if by_transaction else by_reference.sections(found)
     shown = [section for section in parts if only is None or section.anchor in only]
     kicker = title if len(found) == 1 else f"{len(found)} designs compared"
@@ -107,7 +107,7 @@ def _checked(document: object, source: str) -> Result:
         return sampled.wrapped(known, source)
     if known.get("engine") == "functional":
         return check(document, source, ("references",))
-    without = by_reference.lacks_transactions(known.get("replications"))
+    without = without_transactions(known.get("replications"))
     return check(document, source, ("cycles", "references") if without else TIMED)
 
 

@@ -13,7 +13,7 @@ from servsim.report import counters, figures, wording
 from servsim.report.charts.bars import Bar, bars
 from servsim.report.charts.svg import tag
 from servsim.report.format import SPACE, clock, grouped, mean
-from servsim.report.method import run_of
+from servsim.report.method import counted_in, run_of
 from servsim.report.over_time import over_time
 from servsim.report.provenance import provenance
 from servsim.report.sections import MISSING, Section, each, machine, time, workload
@@ -35,12 +35,6 @@ _TASKS = 12
 def is_functional(result: Result) -> bool:
     """Return whether a result was made by the functional engine."""
     return result.document.get("engine") == "functional"
-
-
-def lacks_transactions(replications: object) -> bool:
-    """Return whether no transaction ended in some of these runs of a document."""
-    runs = replications if isinstance(replications, Sequence) else []
-    return any(isinstance(run, Mapping) and run.get("transactions") == 0 for run in runs)
 
 
 def sections(results: Results) -> list[Section]:
@@ -105,14 +99,13 @@ def _basis(results: Results) -> str:
 def _method(result: Result) -> Markup:
     measured = result.values("references") or []
     options = result.document.get("options")
-    chosen = options if isinstance(options, Mapping) else {}
-    warm, unit = chosen.get("warmup"), "references" if chosen.get("references") else "transactions"
+    warm = options.get("warmup") if isinstance(options, Mapping) else None
     return pairs(
         [
             ("engine", "functional: caches and coherence, no time" if is_functional(result) else "timing"),
             *([] if is_functional(result) else [("processor clock", clock(result.clock_hertz))]),
             ("references measured", mean(result.known(measured)) if measured else "not recorded"),
-            ("warm-up", "none" if not warm else f"{warm} {unit}"),
+            ("warm-up", "none" if not warm else f"{warm} {counted_in(options)}"),
             *run_of(result),
         ]
     )

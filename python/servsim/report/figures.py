@@ -97,15 +97,19 @@ def utilization(result: Result) -> Estimate | None:
     """
     means = []
     for replication in result.replications:
-        processors = replication.get("processors")
-        if not isinstance(processors, Sequence) or not processors:
-            return None
-        spent = {kind: sum(number_at(p, kind) or 0.0 for p in processors) for kind in times()}
+        spent = _spent(replication)
         busy = sum(value for kind, value in spent.items() if kind != "idle")
         if busy <= 0:
             return None
         means.append(100 * (spent["busy_user"] + spent["busy_kernel"]) / busy)
     return result.known(means)
+
+
+def _spent(replication: Mapping[str, object]) -> dict[str, float]:
+    """Return the cycles of all processors together by kind of time: zeros where they are not recorded."""
+    recorded = replication.get("processors")
+    processors = recorded if isinstance(recorded, Sequence) else []
+    return {kind: sum(number_at(processor, kind) or 0.0 for processor in processors) for kind in times()}
 
 
 def time_shares(result: Result) -> list[dict[str, Estimate]] | None:
@@ -134,10 +138,7 @@ def mean_time_shares(result: Result) -> dict[str, Estimate] | None:
     """Estimate the time by kind over all processors together, in percent."""
     totals: dict[str, list[float]] = {kind: [] for kind in times()}
     for replication in result.replications:
-        processors = replication.get("processors")
-        if not isinstance(processors, Sequence) or not processors:
-            return None
-        spent = {kind: sum(number_at(p, kind) or 0.0 for p in processors) for kind in times()}
+        spent = _spent(replication)
         whole = sum(spent.values())
         if whole <= 0:
             return None

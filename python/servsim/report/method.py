@@ -19,16 +19,20 @@ def run_of(result: Result) -> list[tuple[str, str]]:
     ]
 
 
+def counted_in(options: object) -> str:
+    """Return what the options of a run count its warm-up in."""
+    return "references" if isinstance(options, Mapping) and options.get("references") else "transactions"
+
+
 def method_of(result: Result) -> list[tuple[str, str]]:
     """Return the method of a result with time."""
     done = result.values("transactions") or []
     counted = f"{done[0]:.0f}" if len(set(done)) == 1 else f"{min(done):.0f} to {max(done):.0f}"
     options = result.document.get("options")
     functional = options.get("functional_warmup") if isinstance(options, dict) else None
-    unit = "references" if isinstance(options, dict) and options.get("references") else "transactions"
     return [
         ("transactions measured", f"{counted} per replication{_window(options)}"),
-        ("warm-up", _said(result, ("warmup", "warmup_transactions"), unit)),
+        ("warm-up", _said(result, ("warmup", "warmup_transactions"), counted_in(options))),
         *([("functional warm-up", str(functional))] if functional is not None else []),
         *run_of(result),
         ("random delay of memory", _perturbation(result)),

@@ -18,6 +18,7 @@ from typing import Any
 from servsim import _core
 from servsim.documents import read_toml, text_of
 from servsim.errors import UsageError
+from servsim.limits import LARGEST_COUNT
 
 #: Factors that are no settings of the machine.
 SPECIAL = ("machine", "trace", "transactions", "warmup", "functional_warmup", "checkpoint")
@@ -144,7 +145,7 @@ def parse(text: str, source: str, folder: Path, name: str) -> Study:
 
 def _whole(value: object, low: int) -> bool:
     """Say whether a value is a whole number from ``low`` that counters can hold."""
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**63
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value < LARGEST_COUNT
 
 
 def _type_faults(read: Mapping[str, Any]) -> list[str]:
@@ -222,7 +223,13 @@ def _seeds(given: object, faults: list[str]) -> list[int]:
     if isinstance(given, Mapping):
         first, count = given.get("first", 1), given.get("count", 10)
         unknown = set(given) - {"first", "count"}
-        if unknown or not _whole(first, 0) or not _whole(count, 1) or count > MOST_SEEDS or first + count > 2**63:
+        if (
+            unknown
+            or not _whole(first, 0)
+            or not _whole(count, 1)
+            or count > MOST_SEEDS
+            or first + count > LARGEST_COUNT
+        ):
             faults.append("`seeds` is wrong: write { first = 1, count = 10 }, count at least 1, or a list of seeds")
             return []
         return list(range(first, first + count))
