@@ -9,8 +9,10 @@ from servsim.cli import run
 from servsim.errors import UsageError
 from servsim.model import fit
 from servsim.model.measurements import csv_measurements
+from servsim.model.planning import from_fit
 
 SERVSIM = Path(sys.executable).with_name("servsim")
+EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
 TABLE = """time,throughput,utilization cpu,utilization disk,# remark
 12:00,10,0.2,30%,quiet
 12:05,20,0.4,60%,
@@ -72,3 +74,12 @@ def test_work_beside_requests_and_samples_far_off_are_told(
     told = capsys.readouterr()
     assert "without any request" in told.out and "disk:" not in told.out
     assert "sample 8: cpu was 64.0% busy" in told.err
+
+
+def test_a_model_has_the_servers_at_which_it_was_measured(tmp_path: Path) -> None:
+    text = (EXAMPLES / "measurements.toml").read_text(encoding="utf-8")
+    found = fit(text.replace("sample = [", "servers = [4, 1]\nsample = [", 1))
+    cpu, disk = from_fit(found, think=1.0, load=20).stations
+    assert (cpu.servers, disk.servers) == (4, 1)
+    alone = from_fit(fit(text), think=1.0, load=20).stations[0]
+    assert cpu.demand["read"] == pytest.approx(4 * alone.demand["read"], rel=0.02)

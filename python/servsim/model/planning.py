@@ -309,19 +309,17 @@ def _drawn(network: Network, fitted: Fit, seed: int) -> list[Network]:
     return [replace(network, stations=[changed(s) for s in network.stations]) for _ in range(DRAWS)]
 
 
-def from_fit(fitted: Fit, *, think: float | None, load: float, servers: Mapping[str, int] | None = None) -> Network:
+def from_fit(fitted: Fit, *, think: float | None, load: float) -> Network:
     """Return the model that measurements describe.
 
     Parameters
     ----------
     fitted : Fit
-        Estimated demands.
+        Estimated demands, and the servers of the stations at which they were measured.
     think : float, optional
         Think time of users in seconds; without one, requests arrive from outside.
     load : float
         Users (rounded), or requests per second, of all classes, in equal parts.
-    servers : mapping of str to int, optional
-        Servers by station, 1 by default.
 
     Raises
     ------
@@ -348,5 +346,5 @@ def from_fit(fitted: Fit, *, think: float | None, load: float, servers: Mapping[
     for name, own in demands.items():
         coming = {c: d / left.get(name, 1.0) for c, d in own.items() if d > 0.0}
         if coming:
-            stations.append(Station(name, coming, servers=(servers or {}).get(name, 1)))
+            stations.append(Station(name, coming, servers=fitted.data["servers"].get(name, 1)))
     return Network(classes, stations, name="measured")

@@ -234,7 +234,14 @@ def fit(
     -------
     Fit
         Demands with 95 % intervals; those that cannot be identified are None, with the reason.
+
+    Raises
+    ------
+    UsageError
+        For measurements that no system can give, or an assumed deviation that is no number from 0.
     """
+    finite("drift", drift)
+    finite("noise", measurement)
     return Fit(json.loads(_core.model_fit(text, is_json, method, drift, measurement)))
 
 

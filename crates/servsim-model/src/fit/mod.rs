@@ -12,6 +12,7 @@ pub mod nnls;
 
 use crate::error::ModelError;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One interval of observation.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -98,6 +99,8 @@ pub struct Outlier {
 pub struct Fit {
     /// Method used.
     pub method: String,
+    /// Servers by station, as measured; one each of stations that are left out.
+    pub servers: BTreeMap<String, usize>,
     /// One entry per station and class.
     pub demands: Vec<Demand>,
     /// Work that is not for requests, where there is any (`nnls` only).
@@ -230,12 +233,14 @@ pub fn from_visits(station: &str, class: &str, visits: f64, service: f64) -> Res
 /// [`ModelError::Contradiction`], [`ModelError::Invalid`].
 pub fn fit(measurements: &Measurements, method: &str, kalman: &kalman::Noise) -> Result<Fit, ModelError> {
     measurements.check()?;
-    match method {
+    let found = match method {
         "nnls" => nnls::fit(measurements),
         "kalman" => kalman::fit(measurements, kalman),
         _ => Err(ModelError::invalid(
             format!("unknown estimation method `{method}`"),
             "use `nnls` (constant demands) or `kalman` (drifting demands)",
         )),
-    }
+    }?;
+    let servers = measurements.stations.iter().cloned().zip(measurements.servers.iter().copied());
+    Ok(Fit { servers: servers.collect(), ..found })
 }
