@@ -11,9 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import printed_examples as examples
 import pytest
+from example_files import furnish
 from printed_examples import Example
 from servsim import _core
 from servsim.environment import capture_obstacle, shipped_trace
@@ -65,36 +65,6 @@ def _long(example: Example) -> bool:
     return any(example.line.startswith(beginning) for beginning in LONG)
 
 
-def _requests(path: Path) -> None:
-    """Write a block trace: a first-come first-served disk with jumps and sequential requests."""
-    random = np.random.default_rng(1)
-    now = free = block = 0
-    lines = ["arrival_us,op,lba,sectors,completion_us"]
-    for _ in range(1000):
-        now += int(random.exponential(12_000))
-        jump = random.random() < 0.7
-        block = int(random.integers(0, 1_000_000)) * 8 if jump else block + 8
-        free = max(now, free) + (int(random.integers(5000, 9000)) if jump else 1000)
-        lines.append(f"{now},{int(random.random() < 0.4)},{block},8,{free}")
-    path.write_text("\n".join(lines))
-
-
-def _furnish(folder: Path, trace: Path) -> None:
-    """Put the files that the examples name into a folder."""
-    for name in ("oltp.svt", "java.svt", "static.svt", "webmix.svt", "a.svt", "b.svt"):
-        (folder / name).symlink_to(trace)
-    shipped = shipped_trace()
-    assert shipped is not None
-    for number, first in enumerate((2, 5, 7), start=1):  # different pieces of one trace stand for captures
-        _core.trace_cut(shipped, folder / f"oltp.{number}.svt", (first, first + 2), None, None)
-    for name in ("requests.csv", "trace.csv", "planned.csv"):
-        _requests(folder / name)
-    (folder / "examples").symlink_to(examples.ROOT / "examples")
-    for name in ("study.toml", "caches.toml"):
-        (folder / name).write_text(examples.printed_study())
-    (folder / "app.lackey").write_text("I  04000000,3\n L 1ffeffe7e0,8\n S 1ffeffe7e8,8\n M 1ffeffe7f0,4\n")
-
-
 def _type(line: str, folder: Path) -> str | None:
     """Run a line in a shell as a reader would; return what went wrong, or None.
 
@@ -123,7 +93,7 @@ def test_short_examples_run_as_printed(tmp_path: Path) -> None:
     shipped = shipped_trace()
     assert shipped is not None
     _core.trace_cut(shipped, trace, (4, 6), None, None)
-    _furnish(tmp_path, trace)
+    furnish(tmp_path, trace)
     failed = [_type(line, tmp_path) for line in dict.fromkeys(e.line for e in ALL if not _long(e))]
     assert "".join(text for text in failed if text) == ""
 
@@ -131,7 +101,7 @@ def test_short_examples_run_as_printed(tmp_path: Path) -> None:
 def test_the_printed_study_is_the_one_meant(tmp_path: Path) -> None:
     shipped = shipped_trace()
     assert shipped is not None
-    _furnish(tmp_path, shipped)
+    furnish(tmp_path, shipped)
     command = [Path(sys.executable).with_name("servsim"), "sweep", "caches.toml", "--dry-run"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[0] == "processors = 4, cache.size = 512 KiB"
@@ -145,7 +115,7 @@ def test_all_examples_run_as_printed_on_a_capture(tmp_path: Path) -> None:
         pytest.skip(obstacle)
     trace = tmp_path / "captured.svt"
     assert _type(f"servsim capture oltp --transactions 400 -o {trace}", tmp_path) is None
-    _furnish(tmp_path, trace)
+    furnish(tmp_path, trace)
     (tmp_path / "oltp.svt").unlink()
     shutil.copy(trace, tmp_path / "oltp.svt")
     failed = [_type(line, tmp_path) for line in dict.fromkeys(e.line for e in ALL if not e.line.startswith(NEVER))]

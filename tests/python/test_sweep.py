@@ -282,6 +282,16 @@ def test_a_dry_run_lists_the_points_and_writes_nothing(tmp_path: Path) -> None:
     done = servsim("sweep", write_study(tmp_path), "--dry-run", "-o", tmp_path / "out")
     assert done.stdout.splitlines()[-1] == "4 points x 3 seeds = 12 runs"
     assert not (tmp_path / "out").exists()
+    planned = json.loads(servsim("sweep", write_study(tmp_path), "--dry-run", "--json").stdout)
+    assert (planned["schema"], planned["runs"], len(planned["seeds"])) == ("servsim.sweep-plan/1", 12, 3)
+    assert [point["runs"] for point in planned["points"]] == [3] * 4
+
+
+def test_a_figure_that_does_not_exist_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+    for more in ((), ("--dry-run",)):
+        done = servsim("sweep", write_study(tmp_path), "-o", tmp_path / "out", "--show", "gsq", *more)
+        assert done.returncode == 2 and "there is no figure 'gsq'" in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_functional_sweep_prints_what_was_counted_without_being_told_what(tmp_path: Path) -> None:

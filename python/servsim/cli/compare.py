@@ -15,6 +15,20 @@ from servsim.limits import LARGEST_COUNT
 if TYPE_CHECKING:
     from servsim.comparison import Comparison, Design
 
+#: Options, by their parameters, that say how machines are run.
+OF_RUNS = (
+    "settings",
+    "replications",
+    "budget",
+    "transactions",
+    "warmup",
+    "functional_warmup",
+    "from_checkpoint",
+    "seed",
+    "format",
+    "threads",
+)
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -22,6 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 def compare(
+    context: typer.Context,
     inputs: Annotated[
         list[Path],
         typer.Argument(
@@ -65,8 +80,8 @@ def compare(
 
     Example: servsim compare oltp.svt -m foglia-2004-8p -m foglia-2004-8p:cache.associativity=4 --replications 20
     """
+    from servsim.comparison import check_enough, judge
     from servsim.comparison import designs as parts
-    from servsim.comparison import judge
     from servsim.comparison.metrics import metric as find
     from servsim.comparison.text import render
     from servsim.statistics.intervals import LEAST
@@ -103,8 +118,12 @@ def compare(
         return
     wish = None if precision is None else _precision(precision)
     _check(files, traces, len(machines), wish, replications)
+    if not traces:
+        options.refuse_useless(context, "these are results of earlier runs, and no machine is run", *OF_RUNS)
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise UsageError(f"{keep} is not empty, and results are never overwritten: choose another folder for --keep")
+    earlier = parts.from_files(files, metric)
+    check_enough(earlier, metric)
     found: list[Design] = []
     stopped = None
     interrupted: parts.InterruptedDesigns | None = None
@@ -127,7 +146,7 @@ def compare(
                 found, stopped = parts.run(machines, runs, metric, wish, budget, progress.note)
             except parts.InterruptedDesigns as stop:
                 interrupted, found = stop, stop.designs
-    found += parts.from_files(files, metric)
+    found += earlier
     if len(found) < 2 and interrupted is None:
         raise UsageError(
             f"these are {len(files)} results of one design, {found[0].name}: a comparison needs two; give another's too"

@@ -28,6 +28,7 @@ def register(group: typer.Typer) -> None:
 
 
 def fit(
+    context: typer.Context,
     file: Path = Measurements,
     *,
     method: str = typer.Option("nnls", help="nnls (constant demands) or kalman (drifting ones)."),
@@ -44,9 +45,11 @@ def fit(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Estimate service demands from measured throughputs and utilisations, or from a simulation result."""
-    from servsim.cli import model_measured
+    from servsim.cli import model_measured, options
 
     if model_measured.is_result(file):
+        others = [name for name in context.params if name not in ("file", "as_json")]
+        options.refuse_useless(context, f"{file} is a result of a simulation, which tells its demands itself", *others)
         model_measured.fit_results(file, as_json)
         return
     from servsim.cli.model_plan import numbers, pairs
@@ -55,6 +58,10 @@ def fit(
     from servsim.model.measurements import csv_measurements
     from servsim.model.prometheus import prometheus_measurements
 
+    if method == "nnls":
+        options.refuse_useless(context, "the method nnls takes demands for constant", "drift", "noise")
+    if output is None:
+        options.refuse_useless(context, "no model is written without --output", "load", "think")
     counts = {name: int(count) for name, count in numbers(servers, "--servers").items()}
     is_toml = False
     if throughput or utilization:
@@ -63,6 +70,7 @@ def fit(
     elif file.suffix.lower() == ".csv":
         text = csv_measurements(file, counts)
     else:
+        options.refuse_useless(context, f"{file} names the servers of its stations", "servers", "response")
         text, is_toml = text_of(file), True
     found = run(text, method, drift=drift, measurement=noise, is_json=not is_toml)
     if samples is not None:
@@ -71,7 +79,7 @@ def fit(
         atomic_write(samples, _as_csv(json.loads(text)))
         typer.echo(f"wrote {samples}", err=True)
     if output is not None:
-        _write_model(output, found, load, think, counts)
+        _write_model(output, found, load, think)
     if as_json:
         typer.echo(json.dumps({"schema": "servsim.model.fit/1", **found.data}))
         return
@@ -95,7 +103,7 @@ def _show(found: dict[str, Any]) -> None:
     typer.echo(f"condition of the throughputs: {found['condition']:.3g}", err=True)
 
 
-def _write_model(output: Path, found: Any, load: float | None, think: str | None, servers: dict[str, int]) -> None:
+def _write_model(output: Path, found: Any, load: float | None, think: str | None) -> None:
     from servsim.model.goals import duration
     from servsim.model.planning import from_fit
 
@@ -104,7 +112,7 @@ def _write_model(output: Path, found: Any, load: float | None, think: str | None
     seconds = duration(think) if think is not None else None
     if think is not None and seconds is None:
         raise UsageError(f'--think {think!r} is no time; write for example "5 s"')
-    network = from_fit(found, think=seconds, load=load, servers=servers)
+    network = from_fit(found, think=seconds, load=load)
     beside = [
         f"# {b['station']} is {b['utilization']:.1%} busy without requests, which get the rest of it."
         for b in found.data["background"]

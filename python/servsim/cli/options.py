@@ -15,6 +15,27 @@ SETTINGS_AS_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 #: ``--set``.
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")]
+
+
+def given(context: typer.Context, *names: str) -> list[str]:
+    """Return those options, by their parameters' names, that stand on the command line, as they are written there."""
+    written = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    sources = {name: context.get_parameter_source(name) for name in names}
+    return [written[name] for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+
+
+def refuse_useless(context: typer.Context, why: str, *names: str) -> None:
+    """Refuse options, by their parameters' names, that would change nothing.
+
+    Raises
+    ------
+    UsageError
+        When one of them stands on the command line; ``why`` says when they have no use.
+    """
+    if useless := given(context, *names):
+        raise UsageError(f"{', '.join(useless)} would change nothing here: {why}; leave it out")
+
+
 #: ``--transactions``.
 TRANSACTIONS = "Transactions to measure, or all; the middle half of the trace's without it."
 #: ``--references``.

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,7 +39,9 @@ def sweep(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the points and how many runs they are.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.sweep/1.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, schema servsim.sweep/1; of a dry run servsim.sweep-plan/1.")
+    ] = False,
 ) -> None:
     """Run every combination of a study's factors; repeat the command to continue after an interruption.
 
@@ -58,26 +60,41 @@ def sweep(
     from servsim.sweep import conduct, load
 
     plan = load(study)
+    wanted = _wanted(show)
     if dry_run:
-        print(_points(plan))
+        planned = _planned(plan)
+        print(json.dumps(planned, indent=1) if as_json else _points(planned))
         return
     folder = output or Path(f"{plan.name}.sweep")
     with Progress() as progress:
         outcome = conduct(plan, folder, on=on, workers=workers, progress=progress)
     say(f"{outcome.made} runs made, {outcome.kept} kept from before; tables in {folder}")
     warn(by_rank(warning for point in outcome.points for warning in point.warnings))
-    print(json.dumps(outcome.to_dict(), indent=1) if as_json else _table(outcome, show))
+    print(json.dumps(outcome.to_dict(), indent=1) if as_json else _table(outcome, wanted))
 
 
-def _points(plan: "Study") -> str:
-    lines = [", ".join(f"{key} = {value}" for key, value in point.items()) or "the only point" for point in plan.points]
+def _planned(plan: "Study") -> dict[str, Any]:
+    """Return what would be run as JSON-ready data (schema ``servsim.sweep-plan/1``)."""
     from servsim.sweep.conduct import plan as runs_of
 
-    runs = sum(map(len, runs_of(plan)))
-    points, seeds = len(plan.points), len(plan.seeds)
-    if runs == points * seeds:
-        return "\n".join([*lines, f"{points} points x {seeds} seeds = {runs} runs"])
-    return "\n".join([*lines, f"{points} points, {runs} runs: functional runs of other seeds would be the same"])
+    jobs = runs_of(plan)
+    return {
+        "schema": "servsim.sweep-plan/1",
+        "study": plan.name,
+        "factors": plan.factors,
+        "seeds": plan.seeds,
+        "runs": sum(map(len, jobs)),
+        "points": [{"factors": point, "runs": len(of)} for point, of in zip(plan.points, jobs, strict=True)],
+    }
+
+
+def _points(planned: dict[str, Any]) -> str:
+    points = [point["factors"] for point in planned["points"]]
+    lines = [", ".join(f"{key} = {value}" for key, value in point.items()) or "the only point" for point in points]
+    runs, seeds = planned["runs"], len(planned["seeds"])
+    if runs == len(points) * seeds:
+        return "\n".join([*lines, f"{len(points)} points x {seeds} seeds = {runs} runs"])
+    return "\n".join([*lines, f"{len(points)} points, {runs} runs: functional runs of other seeds would be the same"])
 
 
 #: Figures that are printed unless others are wished for: those of them that were recorded.
@@ -86,17 +103,20 @@ USUAL = ("cycles_per_transaction", "gsp", "bus_utilization")
 USUAL_COUNTS = ("references", "misses_per_reference", "bus.read", "bus.invalidate")
 
 
-def _table(outcome: "Outcome", show: str | None) -> str:
-    """Return one line per point: its levels, and the wished figures with their intervals."""
+def _wanted(show: str | None) -> list[str]:
+    """Return the figures that are asked for, each of which exists; none stands for the usual ones."""
     from servsim import registry
 
-    known = outcome.points[0].summary()
-    if show is None:
-        wanted = [name for name in (USUAL if "cycles" in known else USUAL_COUNTS) if name in known]
-    else:
-        wanted = [name.strip() for name in show.split(",") if name.strip()]
+    wanted = [name.strip() for name in (show or "").split(",") if name.strip()]
     for name in wanted:
         registry.choose(name, "there is no figure")
+    return wanted
+
+
+def _table(outcome: "Outcome", wanted: list[str]) -> str:
+    """Return one line per point: its levels, and the wished figures with their intervals."""
+    known = outcome.points[0].summary()
+    wanted = wanted or [name for name in (USUAL if "cycles" in known else USUAL_COUNTS) if name in known]
     recorded = {name for point in outcome.points for name in point.summary(wanted)}
     if unknown := [name for name in wanted if name not in recorded]:
         raise UsageError(f"no run recorded {', '.join(unknown)}; summaries hold {', '.join(known)}")

@@ -1,7 +1,7 @@
 """Which design is really better: designs with their runs in, a verdict that cannot mislead out."""
 
 from servsim.comparison.designs import Design, from_files, run_designs, run_until
-from servsim.comparison.judge import Comparison, Method, Pair, judge
+from servsim.comparison.judge import Comparison, Method, Pair, check_enough, judge
 from servsim.comparison.metrics import Metric, metric
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Method",
     "Metric",
     "Pair",
+    "check_enough",
     "from_files",
     "judge",
     "metric",

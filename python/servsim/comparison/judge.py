@@ -225,13 +225,7 @@ def judge(
     designs = _named_apart(designs)
     values = [metric.values(design.result) for design in designs]
     unit = _unit(designs)
-    more = "give more captures" if unit == "capture" else "use --replications 10 or more"
-    for design, figures in zip(designs, values, strict=True):
-        if len(figures) < LEAST:
-            raise UsageError(
-                f"{design.name} has {len(figures)} {unit}{'s' * (len(figures) > 1)}, and {LEAST} are the least that "
-                f"say how much {unit}s differ: no interval and no comparison; {more}"
-            )
+    check_enough(designs, metric)
     why_not = unpaired_because(designs)
     wish = precision or (stopped.precision if stopped else USUAL_PRECISION)
     known = [_known(d, v, stopped, wish) for d, v in zip(designs, values, strict=True)]
@@ -241,6 +235,24 @@ def judge(
         pairs = [replace(pair, better=None, reason=barred) for pair in pairs]
     method = Method(why_not is None, why_not, wish, stopped)
     return Comparison(metric, list(designs), known, pairs, method, suspicions(designs, metric, values, stopped), barred)
+
+
+def check_enough(designs: Sequence[Design], metric: Metric) -> None:
+    """Refuse designs whose runs, or captures, are too few for an interval.
+
+    Raises
+    ------
+    UsageError
+        For a design with fewer than `LEAST`.
+    """
+    unit = _unit(designs)
+    more = "give more captures" if unit == "capture" else "simulate it with --replications 10 or more"
+    for design in designs:
+        if (count := len(metric.values(design.result))) < LEAST:
+            raise UsageError(
+                f"{design.name} has {count} {unit}{'s' * (count > 1)}, and {LEAST} are the least that say how much "
+                f"{unit}s differ: no interval and no comparison; {more}"
+            )
 
 
 def _barred(designs: Sequence[Design]) -> str | None:

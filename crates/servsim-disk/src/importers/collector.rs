@@ -374,6 +374,10 @@ impl<'a> Collector<'a> {
     pub fn finish(mut self) -> ImportReport {
         self.report.without_completion +=
             self.in_flight.values().map(|queue| queue.len() as u64).sum::<u64>();
+        if self.options.exclude_tracer && self.report.by_tracer == 0 {
+            let tracer = self.options.tracer.as_deref().unwrap_or("any tracer");
+            self.report.notes.push(format!("no request of {tracer} was found, so none was left out"));
+        }
         self.report
     }
 }

@@ -65,6 +65,14 @@ impl FitRequest {
         if (self.write_cache.is_some() || self.read_ahead.is_some()) && self.kind != "mechanical" {
             return Err(Fault::Usage("only a mechanical model has cache settings".to_owned()));
         }
+        let fitted = kind(&self.kind)?.fitted;
+        if let Some(name) = self.drive.as_deref().filter(|_| fitted) {
+            return Err(Fault::Usage(format!(
+                "a {} model is fitted to the trace, and no drive that ships: leave out --drive {name}, or use --model \
+                 mechanical or ssd",
+                self.kind
+            )));
+        }
         if self.train > 0.0 && self.train <= 1.0 {
             return Ok(());
         }
