@@ -45,8 +45,10 @@ LONG = {
     "servsim variability": "80 runs of a capture of 100 transactions",
 }
 
-#: Examples that no acceptance run on two cores has the time or the files for.
+#: Examples that no acceptance run on two cores has the time, the files or the devices for.
 NEVER = (
+    "servsim disk capture -o host.trace --seconds 10 --device sda",
+    "servsim reproduce foglia-2004 --quick --trace ec.svt",
     "servsim classify ocean.svt",
     "servsim place ocean.svt",
     "servsim validate",
@@ -58,6 +60,7 @@ NEVER = (
     "servsim rset migrate",
     "servsim rset partition",
     "servsim rset run --sample",
+    "servsim workload run oltp --postgres",  # a build of the reader's own
 )
 
 
@@ -116,10 +119,12 @@ def test_all_examples_run_as_printed_on_a_capture(tmp_path: Path) -> None:
     trace = tmp_path / "captured.svt"
     assert _type(f"servsim capture oltp --transactions 400 -o {trace}", tmp_path) is None
     furnish(tmp_path, trace)
-    (tmp_path / "oltp.svt").unlink()
-    shutil.copy(trace, tmp_path / "oltp.svt")
-    failed = [_type(line, tmp_path) for line in dict.fromkeys(e.line for e in ALL if not e.line.startswith(NEVER))]
-    assert "".join(text for text in failed if text) == ""
+    failed = []
+    for line in dict.fromkeys(e.line for e in ALL if not e.line.startswith(NEVER)):
+        (tmp_path / "oltp.svt").unlink()  # an example before may have captured fewer transactions
+        shutil.copy(trace, tmp_path / "oltp.svt")
+        failed.append(_type(line, tmp_path))
+    assert "\n".join(text for text in failed if text) == ""
 
 
 def test_every_command_and_option_that_a_text_mentions_exists() -> None:
