@@ -105,6 +105,12 @@ def known() -> Known:
     return Known(drawn, lines, {name: sorted(found) for name, found in values.items()})
 
 
+def asks_for_json(words: list[str]) -> bool:
+    """Return whether a command line that was taken asks for JSON; `--json` may also be what an option is given."""
+    path = next((path for path in known().commands if tuple(words[: len(path)]) == path), None)
+    return path is not None and bool(known().commands[path].make_context("", words[len(path) :]).params.get("as_json"))
+
+
 def _is_drawn(path: tuple[str, ...], command: Any) -> bool:
     return not hasattr(command, "commands") and not any(path[: len(apart)] == apart for apart in APART)
 

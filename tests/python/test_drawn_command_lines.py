@@ -97,7 +97,7 @@ def faults(words: list[str], furnished: Path) -> Iterator[str | int]:
     changed = {name for name, _ in before.items() ^ _contents(folder).items() if Path(name).name not in JOURNAL}
     if done.returncode == 2 and changed:
         yield f"refused, and changed {sorted(changed)}"
-    if done.returncode == 0 and "--json" in words and "--help" not in words:
+    if done.returncode == 0 and drawn.asks_for_json(words):
         try:
             json.loads(out, parse_constant=_not_a_number)
         except ValueError as error:

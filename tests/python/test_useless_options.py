@@ -10,6 +10,8 @@ from example_files import requests
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 SHIPPED = Path(str(files("servsim") / "data" / "quickstart.svt"))
+SHOP = Path(__file__).parents[2] / "examples" / "models" / "web-shop.toml"
+TWO = ("-m", "foglia-2004-4p", "-m", "foglia-2004-8p")
 MEASURED = Path(__file__).parents[2] / "examples" / "models" / "measurements.toml"
 
 
@@ -29,6 +31,13 @@ def _run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
         (("model", "fit", MEASURED, "--servers", "cpu=2"), "names the servers of its stations"),
         (("model", "fit", "a.json", "--method", "kalman"), "tells its demands itself"),
         (("disk", "fit", "r.csv", "-o", "d.model", "--drive", "hp97560"), "leave out --drive hp97560, or use --model"),
+        (("compare", SHIPPED, *TWO, "--budget", 30), "--budget would change nothing here"),
+        (("compare", SHIPPED, *TWO, "--precision", "5%", "--replications", 30), "--replications would change nothing"),
+        (("model", "sensitivity", SHOP, "--solver", "simulation"), "only what-ifs are solved"),
+        (("model", "solve", SHOP, "--up-to", 3), "--up-to would change nothing here"),
+        (("model", "size", SHOP, "--goal", "mean<=1s", "--up-to", 3), "--up-to would change nothing here"),
+        (("disk", "evaluate", "r.csv", "-m", "a.model", "--slots", 2, "--model", "ssd"), "--model, --slots would"),
+        (("disk", "reorganize", "r.csv", "-m", "a.model", "--model", "paper"), "a.model is fitted already"),
         (("disk", "evaluate", "r.csv", "--model", "paper", "--drive", "x"), "leave out --drive x"),
     ],
 )

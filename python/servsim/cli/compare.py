@@ -118,8 +118,7 @@ def compare(
         return
     wish = None if precision is None else _precision(precision)
     _check(files, traces, len(machines), wish, replications)
-    if not traces:
-        options.refuse_useless(context, "these are results of earlier runs, and no machine is run", *OF_RUNS)
+    _refuse_useless(context, traces, wish)
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise UsageError(f"{keep} is not empty, and results are never overwritten: choose another folder for --keep")
     earlier = parts.from_files(files, metric)
@@ -211,6 +210,16 @@ def _check(files: list[Path], traces: list[Path], machines: int, precision: floa
             f"--replications {runs} gives no interval, for {LEAST} runs are the least that say how much runs differ: "
             "use --replications 10 or more"
         )
+
+
+def _refuse_useless(context: typer.Context, traces: list[Path], precision: float | None) -> None:
+    """Refuse options that say how machines are run where none is, or how many runs where something else decides."""
+    if not traces:
+        options.refuse_useless(context, "these are results of earlier runs, and no machine is run", *OF_RUNS)
+    if precision is None:
+        options.refuse_useless(context, "--precision, which it bounds, is not given", "budget")
+    else:
+        options.refuse_useless(context, "--precision decides how many runs are made, --budget at most", "replications")
 
 
 def _sorted(inputs: list[Path]) -> tuple[list[Path], list[Path]]:

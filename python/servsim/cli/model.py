@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from servsim.cli.model_text import table, time_text
+from servsim.cli.options import refuse_useless
 from servsim.errors import UsageError
 from servsim.limits import MANY
 
@@ -47,6 +48,7 @@ def _print_json(schema: str, data: dict[str, Any]) -> None:
 
 
 def solve(
+    context: typer.Context,
     file: Path = File,
     *,
     solver: str = typer.Option("auto", help="Solver; `servsim model solvers` lists them."),
@@ -67,6 +69,8 @@ def solve(
     from servsim.cli.model_import import network as read
     from servsim.model import solve as run
 
+    if plot is None:
+        refuse_useless(context, "nothing is plotted without --plot", "up_to")
     network = read(file)
     solution = run(
         network,
@@ -188,6 +192,7 @@ def allocate(
 
 
 def sensitivity(
+    context: typer.Context,
     file: Path = File,
     what_if: bool = typer.Option(False, "--what-if", help="Solve the model's [[what_if]] entries instead."),
     solver: str = typer.Option("auto", help="Solver of the what-ifs."),
@@ -198,6 +203,8 @@ def sensitivity(
     from servsim.model import sensitivity as run
     from servsim.model import what_if as ask
 
+    if not what_if:
+        refuse_useless(context, "elasticities are exact, and only what-ifs are solved", "solver")
     network = read(file)
     if what_if:
         effects = ask(network, solver)

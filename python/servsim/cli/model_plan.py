@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from servsim.cli.model_text import table, time_text
-from servsim.cli.options import load_range
+from servsim.cli.options import load_range, refuse_useless
 from servsim.errors import UsageError
 from servsim.files import atomic_write
 
@@ -148,6 +148,7 @@ def _placed(network: "Network", points: list[dict[str, Any]]) -> list[dict[str, 
 
 
 def size(
+    context: typer.Context,
     file: Path = File,
     *,
     goal: str = GoalText,
@@ -167,6 +168,7 @@ def size(
     if not cost:
         if load is not None:
             raise UsageError("--load goes with --cost: without costs, the largest load is what is looked for")
+        refuse_useless(context, "without --cost, the largest load is what is looked for", "up_to")
         found = most(network, wanted, solver)
         if as_json:
             typer.echo(json.dumps({"schema": "servsim.model.size/1", "goal": goal, "unit": unit, **found}))

@@ -18,10 +18,13 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="Replace a set
 
 
 def given(context: typer.Context, *names: str) -> list[str]:
-    """Return those options, by their parameters' names, that stand on the command line, as they are written there."""
-    written = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    sources = {name: context.get_parameter_source(name) for name in names}
-    return [written[name] for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    """Return those options, by their parameters' names, that stand on the command line, as help writes them."""
+    sources = {parameter: context.get_parameter_source(parameter.name or "") for parameter in context.command.params}
+    return [
+        parameter.opts[0]
+        for parameter, source in sources.items()
+        if parameter.name in names and source is not None and source.name == "COMMANDLINE"
+    ]
 
 
 def refuse_useless(context: typer.Context, why: str, *names: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +31,7 @@ from servsim.cli.disk.printing import (
     warn_of_skipped,
     write_plots,
 )
-from servsim.cli.options import load_range
+from servsim.cli.options import load_range, refuse_useless
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 from servsim.files import atomic_write, make_folder
@@ -139,6 +140,7 @@ def _truths(pairs: list[str]) -> list[tuple[float, Any]]:
 @app.command()
 @expand
 def evaluate(
+    context: typer.Context,
     trace: Trace,
     fitting: HeldOut,
     model_file: ModelFile = None,
@@ -157,6 +159,7 @@ def evaluate(
     """
     from servsim import disk
 
+    _refuse_to_fit(context, model_file)
     truths = [(factor, trace.source(path)) for factor, path in _truths(truth or [])]
     with Progress() as progress:
         progress("judging the model")
@@ -256,6 +259,7 @@ def sweep(
 @app.command()
 @expand
 def reorganize(
+    context: typer.Context,
     trace: Trace,
     fitting: Kind,
     policy: Annotated[list[str] | None, typer.Option(help="hot-block and/or organ-pipe (both if left out).")] = None,
@@ -272,6 +276,7 @@ def reorganize(
     """
     from servsim import disk
 
+    _refuse_to_fit(context, model_file)
     result, maps = disk.reorganize(
         trace.source(),
         policies=policy or ["hot-block", "organ-pipe"],
@@ -362,3 +367,10 @@ def capture(
         f"the reader used {used}"
     )
     print(f"wrote {output}; leave the tracer's own requests out with --tracer {facts['tracer']} --exclude-tracer")
+
+
+def _refuse_to_fit(context: typer.Context, model_file: str | None) -> None:
+    """Refuse options of fitting, as far as the command has them, beside a model that is fitted."""
+    if model_file is not None:
+        of_fitting = {field.name for field in fields(Fitting)} - {"train", "seed"}
+        refuse_useless(context, f"{model_file} is fitted already", *(of_fitting & context.params.keys()))
