@@ -6,6 +6,8 @@ characters. All of that is refused here with a `ValueError`, whose text is the e
 
 import json
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +22,21 @@ LARGEST = 1e18
 LARGEST_TEXT = 64 << 20
 #: Nesting that no document of ours comes near.
 _DEEPEST = 32
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Put the file's name before what is wrong with its text, which names the line.
+
+    Raises
+    ------
+    UsageError
+        When what is done within does, with the name.
+    """
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{path}, {error}") from None
 
 
 def text_of(path: str | Path, *, missing: str = "", errors: Literal["strict", "replace"] = "strict") -> str:

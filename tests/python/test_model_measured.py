@@ -368,3 +368,11 @@ def test_placing_an_unknown_relation_is_refused_with_all_faults() -> None:
     with pytest.raises(UsageError) as error:
         simulate(TRACE, "du-2001", overrides=["placement.relations=1: stok", "disk.model=none.sdm"], transactions=1)
     assert "relations lie" in str(error.value) and "disk.model" in str(error.value)
+
+
+@pytest.mark.parametrize("command", ["measure", "verify"])
+def test_a_machine_with_nodes_is_refused_by_name(command: str) -> None:
+    arguments = ["model", command, TRACE, "-m", "brock-2001-4x4", "--set", "node.memory=2 GiB"]
+    done = subprocess.run([SERVSIM, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "brock-2001-4x4 has 4 nodes, and a model is measured on 1 to 4 processors" in done.stderr, done.stderr

@@ -83,3 +83,11 @@ def test_a_model_has_the_servers_at_which_it_was_measured(tmp_path: Path) -> Non
     assert (cpu.servers, disk.servers) == (4, 1)
     alone = from_fit(fit(text), think=1.0, load=20).stations[0]
     assert cpu.demand["read"] == pytest.approx(4 * alone.demand["read"], rel=0.02)
+
+
+@pytest.mark.parametrize("command", ["allocate", "fit"])
+def test_what_is_wrong_with_a_description_names_file_and_line(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text('classes = ["a"]\nstations = [\n')
+    done = subprocess.run([SERVSIM, "model", command, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and f"{path}, line 3: not TOML" in done.stderr, done.stderr

@@ -172,10 +172,12 @@ def allocate(
     as_json: bool = Json,
 ) -> None:
     """Find the best allocation of tables to disks, and of disks to buses."""
-    from servsim.documents import text_of
+    from servsim.documents import naming, text_of
     from servsim.model import allocate as run
 
-    found = run(text_of(file))
+    text = text_of(file)
+    with naming(file):
+        found = run(text)
     if as_json:
         _print_json("servsim.model.allocate/1", found.data)
         return

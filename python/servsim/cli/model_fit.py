@@ -12,6 +12,8 @@ from servsim.cli.model_text import table, time_text
 from servsim.errors import UsageError
 from servsim.files import atomic_write
 
+#: Demands that are constant, and demands that drift.
+METHODS = ("nnls", "kalman")
 Measurements = typer.Argument(
     help="Measurements (TOML, CSV with throughput and utilization STATION, or a Prometheus export), or a result."
 )
@@ -53,11 +55,13 @@ def fit(
         model_measured.fit_results(file, as_json)
         return
     from servsim.cli.model_plan import numbers, pairs
-    from servsim.documents import text_of
+    from servsim.documents import naming, text_of
     from servsim.model import fit as run
     from servsim.model.measurements import csv_measurements
     from servsim.model.prometheus import prometheus_measurements
 
+    if method not in METHODS:
+        raise UsageError(f"there is no method {method!r} of estimation: use {' or '.join(METHODS)}")
     if method == "nnls":
         options.refuse_useless(context, "the method nnls takes demands for constant", "drift", "noise")
     if output is None:
@@ -72,7 +76,8 @@ def fit(
     else:
         options.refuse_useless(context, f"{file} names the servers of its stations", "servers", "response")
         text, is_toml = text_of(file), True
-    found = run(text, method, drift=drift, measurement=noise, is_json=not is_toml)
+    with naming(file):
+        found = run(text, method, drift=drift, measurement=noise, is_json=not is_toml)
     if samples is not None:
         if is_toml:
             raise UsageError("--samples writes what was read from CSV or Prometheus; this is a description already")

@@ -113,6 +113,7 @@ def measure(
     from servsim.progress import expected_references, of_runs
     from servsim.simulation import simulate
 
+    measured.refuse_nodes(machine, settings or [])
     options: dict[str, Any] = {"transactions": transactions, "warmup": warmup, "replications": replications}
     options["functional_warmup"] = functional_warmup
     results = {}

@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from servsim.errors import UsageError
+from servsim.simulation import machine_text, resolve
 from servsim.statistics.intervals import Estimate, estimate
 
 #: The class of an average transaction, and that of work no transaction was seen to ask for.
@@ -73,6 +75,22 @@ class ServiceRate:
     departures: int
     departures_per_cycle: Estimate
     transactions_per_s: Estimate
+
+
+def refuse_nodes(machine: str | Path, overrides: Sequence[str]) -> None:
+    """Refuse a machine with nodes: what is measured are processors that share one memory, from 1 to 4 of them.
+
+    Raises
+    ------
+    UsageError
+        When the machine has several nodes, or is none.
+    """
+    resolved = resolve(machine_text(machine), str(machine), list(overrides))
+    if (count := resolved["node"]["count"]) != "1":
+        raise UsageError(
+            f"{machine} has {count} nodes, and a model is measured on 1 to 4 processors with one memory: use a machine "
+            "without nodes, such as du-2001, or --set node.count=1"
+        )
 
 
 def hertz(result: Result) -> float:

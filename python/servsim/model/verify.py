@@ -293,6 +293,7 @@ def verify(
     unknown = [name for name in configurations if name not in CONFIGURATIONS]
     if unknown:
         raise UsageError(f"there is no configuration {unknown[0]}; Table 9 has {', '.join(CONFIGURATIONS)}")
+    measured.refuse_nodes(machine, overrides)
     results: dict[str, dict[str, Any]] = {}
     four = any(CONFIGURATIONS[name][0] == 4 for name in configurations)
     window = {key: options.get(key) for key in ("transactions", "warmup")}
