@@ -42,7 +42,8 @@ def _run(
 
     monkeypatch.setattr(designs, "simulate_captures", simulate)
     kept = tmp_path / "kept"
-    words = ["servsim", "compare", str(trace), *MACHINES, "--replications", "6", "--keep", str(kept), *options]
+    count = () if "--precision" in options else ("--replications", "6")
+    words = ["servsim", "compare", str(trace), *MACHINES, *count, "--keep", str(kept), *options]
     monkeypatch.setattr(sys, "argv", words)
     code = cli.run()
     files = kept.iterdir() if kept.is_dir() else []
