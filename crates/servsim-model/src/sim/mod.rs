@@ -9,6 +9,7 @@ mod calendar;
 mod deadlock;
 pub mod engine;
 pub mod histogram;
+mod keeping_up;
 mod length;
 mod plan;
 pub mod program;
@@ -20,7 +21,7 @@ use std::thread;
 
 use crate::bands::Accuracy;
 use crate::error::ModelError;
-use crate::network::{Class, Load, Network};
+use crate::network::Network;
 use crate::options::Options;
 use crate::solution::{ClassResult, Interval, PoolResult, Solution, StationResult};
 use crate::solvers::mixed;
@@ -213,8 +214,6 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// Share of an open class's requests that may still be under way when a run ends.
-const MOST_BEHIND: f64 = 0.02;
 /// Customers of a simulation: about 100 bytes each.
 const MOST_CUSTOMERS: usize = 10_000_000;
 
@@ -241,6 +240,7 @@ fn summarise(network: &Network, runs: &[Measured], percents: &[f64]) -> Result<S
     let classes = (0..network.classes.len())
         .map(|c| class_result(network, runs, c, percents))
         .collect::<Result<Vec<_>, _>>()?;
+    keeping_up::left_enough(network, &classes)?;
     let stations = (0..network.stations.len()).map(|k| station_result(network, runs, k, &classes)).collect();
     let throughput: f64 = classes.iter().map(|c| c.throughput).sum();
     let pools = network
@@ -301,7 +301,7 @@ fn class_result(
     let times: Vec<f64> = runs.iter().map(|r| r.response[class] / r.completed[class] as f64).collect();
     let (throughput, throughput_interval) = interval(&rates);
     let lost: f64 = runs.iter().map(|r| r.lost[class] as f64 / r.span).sum::<f64>() / runs.len() as f64;
-    keeps_up(&network.classes[class], throughput + lost, throughput_interval)?;
+    keeping_up::keeps_up(&network.classes[class], throughput + lost, throughput_interval)?;
     let (response, response_interval) = interval(&times);
     let mut all = Histogram::default();
     for run in runs {
@@ -320,23 +320,6 @@ fn class_result(
         response_interval: Some(response_interval),
         loss: network.loses().then(|| lost / (throughput + lost)),
     })
-}
-
-/// Refuses an open class of which fewer requests leave than come: what others leave of a station is too little for
-/// it, which offered loads alone cannot tell when the others are closed.
-fn keeps_up(class: &Class, throughput: f64, interval: Interval) -> Result<(), ModelError> {
-    let Load::Open { rate } = class.load else { return Ok(()) };
-    // Twice the interval's half-width, so that chance never refuses.
-    if rate - throughput < (2.0 * (interval.high - throughput)).max(MOST_BEHIND * rate) {
-        return Ok(());
-    }
-    Err(ModelError::invalid(
-        format!(
-            "class `{}` does not keep up: of {rate:.4} requests a second {throughput:.4} are completed, since classes served before or beside it take the rest of a station, or hold it back for longer than a run lasts",
-            class.name
-        ),
-        "lower its rate or their load, give it a higher priority, or make the station faster",
-    ))
 }
 
 /// A percentile of all replications, with the 95 % half-width of its mean over them.

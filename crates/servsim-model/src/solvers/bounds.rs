@@ -142,13 +142,42 @@ fn longest_waits(network: &Network, class: usize) -> f64 {
     network.stations.iter().filter(|s| s.speed != Speed::Delay && s.demands[class] > 0.0).map(of).sum()
 }
 
-/// Capacity that open classes leave.
+/// The rate at which requests of a class come: of an open class as stated, of a closed one at most.
+fn greatest_rate(network: &Network, class: usize) -> f64 {
+    match network.classes[class].load {
+        Load::Open { rate } => rate,
+        Load::Closed { population, think } => {
+            let at = |s: &Station| s.demands[class] / best_per_customer(&s.speed, network.population());
+            population as f64 / (think + network.stations.iter().map(at).sum::<f64>())
+        }
+    }
+}
+
+/// Whether an open class keeps up whatever the closed classes do that are served before it: these leave it enough of
+/// every station even if they never wait.
+fn keeps_up(network: &Network, class: usize) -> bool {
+    let own = network.classes[class].priority;
+    let is_before = |c: usize| match network.classes[c].load {
+        Load::Open { .. } => network.classes[c].priority >= own,
+        Load::Closed { .. } => network.classes[c].priority > own,
+    };
+    let before: Vec<usize> = (0..network.classes.len()).filter(|&c| is_before(c)).collect();
+    let ranked = |s: &&Station| {
+        matches!(s.discipline, Discipline::Priority | Discipline::NonPreemptive) && s.demands[class] > 0.0
+    };
+    network.stations.iter().filter(ranked).all(|s| {
+        let load: f64 = before.iter().map(|&c| greatest_rate(network, c) * s.demands[c]).sum();
+        load < s.speed.capacity(network.population().max(1 << 20))
+    })
+}
+
+/// Capacity that open classes leave: those that are sure to keep up, for the others may bring less than comes.
 fn remaining(network: &Network, station: &Station) -> f64 {
     let open: f64 = network
-        .classes
-        .iter()
-        .zip(&station.demands)
-        .map(|(class, d)| if let Load::Open { rate } = class.load { rate * d } else { 0.0 })
+        .open()
+        .into_iter()
+        .filter(|&c| station.demands[c] > 0.0 && keeps_up(network, c))
+        .map(|c| greatest_rate(network, c) * station.demands[c])
         .sum();
     station.speed.capacity(network.population().max(1 << 20)) - open
 }
@@ -182,7 +211,7 @@ fn class_bounds(network: &Network, class: usize) -> ClassBounds {
         let Load::Open { rate } = network.classes[class].load else { unreachable!("two kinds of load") };
         return ClassBounds {
             name,
-            throughput: Range { low: rate, high: rate },
+            throughput: Range { low: if keeps_up(network, class) { rate } else { 0.0 }, high: rate },
             balanced: None,
             response: Range { low: sums.optimistic, high: f64::INFINITY },
             bottleneck: sums.bottleneck,

@@ -135,6 +135,36 @@ fn a_class_of_nobody_is_answered_where_priorities_are() {
     }
 }
 
+/// Of the processor, web needs 74.6 % and batch, which is served first and hardly waits, 26.3 %.
+fn hardly_too_much() -> Network {
+    let mut classes = vec![Class::open("web", 6.534), Class::closed("batch", 1, 0.4389)];
+    classes[1].priority = 1;
+    let stations = vec![
+        Station::queue("cpu", &[0.11425, 0.16273]).with_discipline(Discipline::Priority),
+        Station::queue("disk", &[0.04123, 0.01818]).with_discipline(Discipline::Priority),
+    ];
+    Network::new("n", classes, stations)
+}
+
+#[test]
+fn an_open_class_that_is_left_a_hundredth_too_little_is_refused_too() {
+    let text = solve(&hardly_too_much(), "simulation", &Options::default()).unwrap_err().to_string();
+    assert!(text.contains("class `web` does not keep up") && text.contains("it asks for 100."), "{text}");
+    let mut less = hardly_too_much();
+    less.classes[0] = Class::open("web", 6.2);
+    assert!(solve(&less, "simulation", &Options::default()).is_ok());
+}
+
+#[test]
+fn bounds_of_a_class_that_is_served_first_do_not_count_on_what_gives_way_to_it() {
+    let [web, batch] = &bounds(&hardly_too_much()).unwrap()[..] else { panic!() };
+    assert!((batch.throughput.high - 1.0 / (0.4389 + 0.16273 + 0.01818)).abs() < 1e-9, "{batch:?}");
+    assert_eq!((web.throughput.low, web.throughput.high), (0.0, 6.534));
+    let mut less = hardly_too_much();
+    less.classes[0] = Class::open("web", 6.2);
+    assert!(bounds(&less).unwrap()[0].throughput.low > 6.19);
+}
+
 #[test]
 fn an_open_class_that_closed_ones_leave_too_little_is_refused_with_the_reason() {
     // Batch is served first and never thinks: of the processor a third is left, and web needs 45 %.

@@ -1,0 +1,64 @@
+//! Open classes that fall behind: their figures would tell the length of a run, so they are refused with the reason.
+
+use crate::error::ModelError;
+use crate::network::{Class, Discipline, Load, Network, Station};
+use crate::solution::{ClassResult, Interval};
+
+/// What helps an open class that falls behind.
+const KEEP_UP: &str = "lower its rate or their load, give it a higher priority, or make the station faster";
+/// Share of an open class's requests that may still be under way when a run ends.
+const MOST_BEHIND: f64 = 0.02;
+
+/// Refuses an open class of which fewer requests leave than come: what others leave of a station is too little for
+/// it, which offered loads alone cannot tell when the others are closed.
+pub fn keeps_up(class: &Class, throughput: f64, interval: Interval) -> Result<(), ModelError> {
+    let Load::Open { rate } = class.load else { return Ok(()) };
+    // Twice the interval's half-width, so that chance never refuses.
+    if rate - throughput < (2.0 * (interval.high - throughput)).max(MOST_BEHIND * rate) {
+        return Ok(());
+    }
+    Err(ModelError::invalid(
+        format!(
+            "class `{}` does not keep up: of {rate:.4} requests a second {throughput:.4} are completed, since classes served before or beside it take the rest of a station, or hold it back for longer than a run lasts",
+            class.name
+        ),
+        KEEP_UP,
+    ))
+}
+
+/// Refuses an open class to which a station is left that cannot serve it: with the load that the classes before it were
+/// seen to bring, its line grows for ever, and a mean over a run tells the run's length.
+pub fn left_enough(network: &Network, classes: &[ClassResult]) -> Result<(), ModelError> {
+    let ranked = |s: &&Station| {
+        matches!(s.discipline, Discipline::Priority | Discipline::NonPreemptive) && s.room.is_none()
+    };
+    for own in network.open() {
+        let class = &network.classes[own];
+        let coming = |(other, result): (&Class, &ClassResult)| match other.load {
+            Load::Open { rate } if other.priority >= class.priority => rate,
+            // The low end of its interval, so that chance hardly refuses.
+            Load::Closed { .. } if other.priority > class.priority => {
+                result.throughput_interval.map_or(result.throughput, |i| i.low)
+            }
+            _ => 0.0,
+        };
+        for station in network.stations.iter().filter(ranked).filter(|s| s.demands[own] > 0.0) {
+            let rates = network.classes.iter().zip(classes).map(coming);
+            let load: f64 = rates.zip(&station.demands).map(|(rate, demand)| rate * demand).sum();
+            let capacity = station.speed.capacity(network.population().max(1 << 20));
+            if load > capacity {
+                return Err(ModelError::invalid(
+                    format!(
+                        "class `{}` does not keep up: with the classes served before it, it asks for {:.2} % of what \
+                         station `{}` can do",
+                        class.name,
+                        100.0 * load / capacity,
+                        station.name
+                    ),
+                    KEEP_UP,
+                ));
+            }
+        }
+    }
+    Ok(())
+}
