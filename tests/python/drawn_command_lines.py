@@ -7,7 +7,7 @@ ones that somebody may type; the rest are numbers at and beyond their ends, word
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -92,8 +92,7 @@ def known() -> Known:
     printed = [*examples.of_documents(), *examples.of_example_files(), *examples.of_help()]
     lines, values = [], defaultdict(set)
     for words in (words for example in printed for words in example.command_lines()):
-        path = next((path for path in drawn if tuple(words[: len(path)]) == path), None)
-        if path is None:
+        if (path := _path_of(words, drawn)) is None:
             continue
         lines.append((path, words))
         for name, given in drawn[path].make_context("", words[len(path) :]).params.items():
@@ -107,8 +106,13 @@ def known() -> Known:
 
 def asks_for_json(words: list[str]) -> bool:
     """Return whether a command line that was taken asks for JSON; `--json` may also be what an option is given."""
-    path = next((path for path in known().commands if tuple(words[: len(path)]) == path), None)
+    path = _path_of(words, known().commands)
     return path is not None and bool(known().commands[path].make_context("", words[len(path) :]).params.get("as_json"))
+
+
+def _path_of(words: list[str], commands: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """Return the path of the command that a line begins with, or None."""
+    return next((path for path in commands if tuple(words[: len(path)]) == path), None)
 
 
 def _is_drawn(path: tuple[str, ...], command: Any) -> bool:

@@ -8,12 +8,12 @@ from servsim import _core
 from servsim.environment import shipped_trace
 
 
-def requests(path: Path) -> None:
+def requests(path: Path, count: int = 1000) -> None:
     """Write a block trace: a first-come first-served disk with jumps and sequential requests."""
     random = np.random.default_rng(1)
     now = free = block = 0
     lines = ["arrival_us,op,lba,sectors,completion_us"]
-    for _ in range(1000):
+    for _ in range(count):
         now += int(random.exponential(12_000))
         jump = random.random() < 0.7
         block = int(random.integers(0, 1_000_000)) * 8 if jump else block + 8

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from example_files import requests
 from servsim import disk
 from servsim.disk.plots import evaluation_svg
 from servsim.errors import UsageError
@@ -15,18 +16,8 @@ from servsim.errors import UsageError
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """A FCFS disk: sequential requests take 1 ms, jumps 5 to 9 ms."""
-    rng = np.random.default_rng(1)
-    now = free = 0
-    lba = 0
-    lines = ["arrival_us,op,lba,sectors,completion_us"]
-    for _ in range(3000):
-        now += int(rng.exponential(12_000))
-        jump = rng.random() < 0.7
-        lba = int(rng.integers(0, 1_000_000)) * 8 if jump else lba + 8
-        free = max(now, free) + (int(rng.integers(5000, 9000)) if jump else 1000)
-        lines.append(f"{now},{int(rng.random() < 0.4)},{lba},8,{free}")
     path = tmp_path / "trace.csv"
-    path.write_text("\n".join(lines))
+    requests(path, 3000)
     return path
 
 

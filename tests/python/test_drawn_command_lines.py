@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import drawn_command_lines as drawn
@@ -104,16 +104,19 @@ def faults(words: list[str], furnished: Path) -> Iterator[str | int]:
             yield f"printed no JSON: {error}: {out[:200]}"
 
 
-def _broken(found: list[str | int], words: list[str]) -> list[str]:
-    return [f"servsim {shlex.join(words)}\n    {fault}" for fault in found if isinstance(fault, str)]
+def _tried(lines: Iterable[list[str]], furnished: Path) -> tuple[Counter[str | int], list[str]]:
+    """Run lines; count their exit codes, and return the promises that they broke."""
+    codes: Counter[str | int] = Counter()
+    broken = []
+    for words in lines:
+        found = list(faults(words, furnished))
+        codes[found[0]] += 1
+        broken += [f"servsim {shlex.join(words)}\n    {fault}" for fault in found if isinstance(fault, str)]
+    return codes, broken
 
 
 def test_command_lines_drawn_at_random_end_as_promised(furnished: Path) -> None:
-    codes, broken = Counter(), []
-    for words in itertools.islice(drawn.lines(1, furnished), 80):
-        found = list(faults(words, furnished))
-        codes[found[0]] += 1
-        broken += _broken(found, words)
+    codes, broken = _tried(itertools.islice(drawn.lines(1, furnished), 80), furnished)
     assert broken == [], "\n".join(broken)
     assert codes[0] > 10 and codes[2] > 10, f"too few of one kind to be worth drawing: {codes}"
 
@@ -124,11 +127,8 @@ def test_command_lines_drawn_at_random_end_as_promised(furnished: Path) -> None:
 def test_command_lines_drawn_for_minutes_end_as_promised(furnished: Path) -> None:
     seed = int(os.environ.get("SERVSIM_SEED", time.time()))
     end = time.monotonic() + 60 * float(os.environ["SERVSIM_MINUTES"])
-    codes, broken = Counter(), []
-    for words in itertools.takewhile(lambda _: time.monotonic() < end, drawn.lines(seed, furnished)):
-        found = list(faults(words, furnished))
-        codes[found[0]] += 1
-        broken += _broken(found, words)
+    lines = itertools.takewhile(lambda _: time.monotonic() < end, drawn.lines(seed, furnished))
+    codes, broken = _tried(lines, furnished)
     print(f"seed {seed}: {sum(codes.values())} lines, exit codes {dict(codes)}")
     assert broken == [], f"seed {seed}:\n" + "\n".join(broken)
 

@@ -21,6 +21,17 @@ def _run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with requests of a disk and results of two machines; what is refused leaves it as it is."""
+    folder = tmp_path_factory.mktemp("useless")
+    requests(folder / "r.csv")
+    for name, machine in (("a.json", "foglia-2004-4p"), ("b.json", "foglia-2004-8p")):
+        done = _run(folder, "simulate", SHIPPED, "-m", machine, "--references", 1000, "-o", name)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -42,16 +53,12 @@ def _run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_an_option_that_would_change_nothing_is_refused(
-    arguments: tuple[object, ...], words: str, tmp_path: Path
+    arguments: tuple[object, ...], words: str, folder: Path
 ) -> None:
-    requests(tmp_path / "r.csv")
-    for name, machine in (("a.json", "foglia-2004-4p"), ("b.json", "foglia-2004-8p")):
-        done = _run(tmp_path, "simulate", SHIPPED, "-m", machine, "--references", 1000, "-o", name)
-        assert done.returncode == 0, done.stderr
-    before = sorted(tmp_path.iterdir())
-    done = _run(tmp_path, *arguments)
+    before = sorted(folder.iterdir())
+    done = _run(folder, *arguments)
     assert done.returncode == 2 and words in done.stderr, done.stderr
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(folder.iterdir()) == before
 
 
 def test_what_has_a_use_is_taken(tmp_path: Path) -> None:

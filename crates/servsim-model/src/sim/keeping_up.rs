@@ -1,8 +1,9 @@
 //! Open classes that fall behind: their figures would tell the length of a run, so they are refused with the reason.
 
 use crate::error::ModelError;
-use crate::network::{Class, Discipline, Load, Network, Station};
+use crate::network::{Class, Load, Network};
 use crate::solution::{ClassResult, Interval};
+use crate::solvers::mixed::asked_of_ranked;
 
 /// What helps an open class that falls behind.
 const KEEP_UP: &str = "lower its rate or their load, give it a higher priority, or make the station faster";
@@ -29,36 +30,26 @@ pub fn keeps_up(class: &Class, throughput: f64, interval: Interval) -> Result<()
 /// Refuses an open class to which a station is left that cannot serve it: with the load that the classes before it were
 /// seen to bring, its line grows for ever, and a mean over a run tells the run's length.
 pub fn left_enough(network: &Network, classes: &[ClassResult]) -> Result<(), ModelError> {
-    let ranked = |s: &&Station| {
-        matches!(s.discipline, Discipline::Priority | Discipline::NonPreemptive) && s.room.is_none()
+    let rate = |c: usize| match network.classes[c].load {
+        Load::Open { rate } => rate,
+        // The low end of its interval, so that chance hardly refuses.
+        Load::Closed { .. } => classes[c].throughput_interval.map_or(classes[c].throughput, |i| i.low),
     };
-    for own in network.open() {
-        let class = &network.classes[own];
-        let coming = |(other, result): (&Class, &ClassResult)| match other.load {
-            Load::Open { rate } if other.priority >= class.priority => rate,
-            // The low end of its interval, so that chance hardly refuses.
-            Load::Closed { .. } if other.priority > class.priority => {
-                result.throughput_interval.map_or(result.throughput, |i| i.low)
-            }
-            _ => 0.0,
+    for class in network.open() {
+        let Some((station, share)) = asked_of_ranked(network, class, rate).find(|(_, share)| *share > 1.0)
+        else {
+            continue;
         };
-        for station in network.stations.iter().filter(ranked).filter(|s| s.demands[own] > 0.0) {
-            let rates = network.classes.iter().zip(classes).map(coming);
-            let load: f64 = rates.zip(&station.demands).map(|(rate, demand)| rate * demand).sum();
-            let capacity = station.speed.capacity(network.population().max(1 << 20));
-            if load > capacity {
-                return Err(ModelError::invalid(
-                    format!(
-                        "class `{}` does not keep up: with the classes served before it, it asks for {:.2} % of what \
-                         station `{}` can do",
-                        class.name,
-                        100.0 * load / capacity,
-                        station.name
-                    ),
-                    KEEP_UP,
-                ));
-            }
-        }
+        return Err(ModelError::invalid(
+            format!(
+                "class `{}` does not keep up: with the classes served before it, it asks for {:.2} % of what station \
+                 `{}` can do",
+                network.classes[class].name,
+                100.0 * share,
+                station.name
+            ),
+            KEEP_UP,
+        ));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 
 use crate::error::ModelError;
 use crate::network::{Discipline, Load, Network, Speed, Station};
+use crate::solvers::mixed::asked_of_ranked;
 use serde::Serialize;
 
 /// Lower and upper bound.
@@ -156,19 +157,7 @@ fn greatest_rate(network: &Network, class: usize) -> f64 {
 /// Whether an open class keeps up whatever the closed classes do that are served before it: these leave it enough of
 /// every station even if they never wait.
 fn keeps_up(network: &Network, class: usize) -> bool {
-    let own = network.classes[class].priority;
-    let is_before = |c: usize| match network.classes[c].load {
-        Load::Open { .. } => network.classes[c].priority >= own,
-        Load::Closed { .. } => network.classes[c].priority > own,
-    };
-    let before: Vec<usize> = (0..network.classes.len()).filter(|&c| is_before(c)).collect();
-    let ranked = |s: &&Station| {
-        matches!(s.discipline, Discipline::Priority | Discipline::NonPreemptive) && s.demands[class] > 0.0
-    };
-    network.stations.iter().filter(ranked).all(|s| {
-        let load: f64 = before.iter().map(|&c| greatest_rate(network, c) * s.demands[c]).sum();
-        load < s.speed.capacity(network.population().max(1 << 20))
-    })
+    asked_of_ranked(network, class, |c| greatest_rate(network, c)).all(|(_, share)| share < 1.0)
 }
 
 /// Capacity that open classes leave: those that are sure to keep up, for the others may bring less than comes.
@@ -220,7 +209,7 @@ fn class_bounds(network: &Network, class: usize) -> ClassBounds {
     };
     let n = population as f64;
     let has_open = !network.open().is_empty();
-    let high = (n / (think + sums.optimistic)).min(sums.limit);
+    let high = greatest_rate(network, class).min(sums.limit);
     // With open classes present no finite pessimistic bound follows from demands alone.
     let low = if has_open || gives_way(network, class) {
         0.0

@@ -6,7 +6,7 @@
 use crate::bands::Accuracy;
 use crate::closed::{Closed, ClosedMeans, ClosedSolver, Tolerance};
 use crate::error::ModelError;
-use crate::network::{Load, Network, Speed, Station};
+use crate::network::{Discipline, Load, Network, Speed, Station};
 use crate::solution::{ClassResult, Solution, StationResult};
 
 /// Load of all open classes per station, in busy servers.
@@ -37,6 +37,31 @@ pub fn check_stability(network: &Network) -> Result<(), ModelError> {
     }
     let factor = 0.95 * capacity / offered;
     Err(ModelError::Unstable { station: worst.name.clone(), offered, capacity, factor })
+}
+
+/// What a class and those that are served before it ask of every station that ranks them, as shares of what it can do.
+/// An open class falls behind where that is 1 or more: closed classes of its own rank only share with it.
+///
+/// `rate` gives the requests per second of a class by its number.
+pub fn asked_of_ranked<'a>(
+    network: &'a Network,
+    class: usize,
+    rate: impl Fn(usize) -> f64 + 'a,
+) -> impl Iterator<Item = (&'a Station, f64)> {
+    let own = network.classes[class].priority;
+    let is_before = move |c: &usize| match network.classes[*c].load {
+        Load::Open { .. } => network.classes[*c].priority >= own,
+        Load::Closed { .. } => network.classes[*c].priority > own,
+    };
+    let ranked = move |s: &&Station| {
+        matches!(s.discipline, Discipline::Priority | Discipline::NonPreemptive)
+            && s.room.is_none()
+            && s.demands[class] > 0.0
+    };
+    network.stations.iter().filter(ranked).map(move |s| {
+        let load: f64 = (0..network.classes.len()).filter(is_before).map(|c| rate(c) * s.demands[c]).sum();
+        (s, load / s.speed.capacity(network.population().max(1 << 20)))
+    })
 }
 
 /// The logarithm of `sum over l of C(n+l, l) rho^l / prod_{j=n+1..n+l} alpha(j)` and the mean of `l` under it:
