@@ -4,7 +4,7 @@
 //! All replications begin empty, so those that end before a queue has grown agree on a figure that is wrong: their
 //! interval cannot show it. Near saturation runs are lengthened, or refused.
 
-use super::engine::Engine;
+use super::engine::{Engine, Measured};
 use super::program::Step;
 use super::Plan;
 use crate::error::ModelError;
@@ -17,6 +17,8 @@ pub const MOST_VISITS: f64 = 2e7;
 const RELAXATIONS: f64 = 50.0;
 /// Cycles of the slowest class that a replication passes over at least.
 const CYCLES: f64 = 3.0;
+/// Requests of every class that a replication completes at least, about: it has no mean without any.
+const EACH: f64 = 20.0;
 /// Requests of every class that a pilot run completes.
 const PILOT: u64 = 10;
 /// Requests, of all classes, in which a pilot run has to see each: about a second of simulating.
@@ -29,6 +31,8 @@ const MOST_DOUBLINGS: usize = 24;
 pub struct Pace {
     /// Requests completed per second, all classes.
     pub rate: f64,
+    /// Requests completed, of all classes, for one of the class that completes most seldom.
+    for_one: f64,
     /// Thinking and response of the slowest closed class, seconds.
     cycle: f64,
     /// Visits of a request, of the class with most.
@@ -44,38 +48,47 @@ impl Pace {
         let mut span = 100.0 / rough_throughput(network);
         let mut pilot =
             Engine::new(network, programs, !plan.seed).run(0.0, span, || plan.is_interrupted())?;
+        let seen = |pilot: &Measured, c: usize| pilot.completed[c] + pilot.lost[c];
+        let present: Vec<usize> =
+            (0..network.classes.len()).filter(|&c| !network.classes[c].is_nobody()).collect();
         for _ in 0..MOST_DOUBLINGS {
-            let seldom =
-                |&c: &usize| !network.classes[c].is_nobody() && pilot.completed[c] + pilot.lost[c] < PILOT;
-            let Some(slow) = (0..network.classes.len()).find(seldom) else { break };
+            let Some(&slow) = present.iter().find(|&&c| seen(&pilot, c) < PILOT) else { break };
             let all: u64 = pilot.completed.iter().sum();
             if all >= MOST_PILOT {
+                let (why, remedy) = if alone(network, slow) * span < PILOT as f64 {
+                    ("it comes too seldom", "raise its rate or its population, or leave it out")
+                } else {
+                    ("the others hardly let it through", "lower the load of the classes served before it")
+                };
                 return Err(ModelError::invalid(
                     format!(
-                        "class `{}` completes {} of {all} requests: the others hardly let it through, and a \
-                         simulation that sees enough of it would take too long",
+                        "class `{}` completes {} of {all} requests: {why}, and a simulation that sees enough of it \
+                         would take too long",
                         network.classes[slow].name, pilot.completed[slow]
                     ),
-                    "lower the load of the classes served before it",
+                    remedy,
                 ));
             }
             span *= 2.0;
             pilot = Engine::new(network, programs, !plan.seed).run(0.0, span, || plan.is_interrupted())?;
         }
+        let all = pilot.completed.iter().sum::<u64>().max(1) as f64;
+        let fewest = present.iter().map(|&c| seen(&pilot, c)).min().unwrap_or(1).max(1);
         let cycle = |c: usize| match network.classes[c].load {
             Load::Open { .. } => network.total_demand(c),
             Load::Closed { population, think } => {
                 let people = population as f64;
                 let bottleneck = |s: &Station| s.demands[c] / s.speed.limit() * people;
                 let waits = network.stations.iter().map(bottleneck).fold(0.0, f64::max);
-                let seen = people * span / pilot.completed[c].max(1) as f64;
-                seen.max(think + network.total_demand(c).max(waits))
+                let lasted = people * span / pilot.completed[c].max(1) as f64;
+                lasted.max(think + network.total_demand(c).max(waits))
             }
         };
         let classes = 0..network.classes.len();
         let visits = |c: usize| network.stations.iter().map(|s| s.visits[c]).sum::<f64>();
         Ok(Self {
-            rate: pilot.completed.iter().sum::<u64>().max(1) as f64 / span,
+            rate: all / span,
+            for_one: all / fewest as f64,
             cycle: classes.clone().map(cycle).fold(0.0, f64::max),
             visits: classes.map(visits).fold(1.0, f64::max),
         })
@@ -93,54 +106,74 @@ impl Pace {
         (warmup + span) * self.rate * self.visits * plan.replications as f64
     }
 
-    /// Requests per replication: the plan's, or more where an open station would not settle in them.
-    ///
-    /// The time in which a single server forgets how it began is the mean service time over
-    /// `(1 - sqrt(utilisation))^2` (Cohen, The Single Server Queue, 1982).
+    /// Requests per replication: the plan's, or more where an open station would not settle in them, or a class would
+    /// hardly be seen.
     ///
     /// # Errors
     /// [`ModelError::Invalid`] when that many would take longer than [`MOST_VISITS`], and were not asked for.
     pub fn settled(&self, network: &Network, plan: &Plan) -> Result<f64, ModelError> {
-        let of = |station: &Station| {
-            let busy = mixed::offered(network, station) / station.speed.limit();
-            let visit = station.demands.iter().zip(&station.visits).map(|(d, v)| d / v).fold(0.0, f64::max);
-            let general = station.laws.iter().map(|law| 0.5 * (1.0 + law.square_cv())).fold(1.0, f64::max);
-            general * visit / station.speed.limit() / (1.0 - busy.sqrt()).powi(2)
-        };
-        if network.stations.iter().any(|s| s.room.is_some()) {
-            return Ok(plan.requests);
-        }
-        let open =
-            network.stations.iter().filter(|s| s.speed != Speed::Delay && mixed::offered(network, s) > 0.0);
-        let Some((station, time)) = open.map(|s| (s, of(s))).max_by(|a, b| a.1.total_cmp(&b.1)) else {
-            return Ok(plan.requests);
-        };
-        let needed = RELAXATIONS * time * self.rate;
+        let slowest = slowest_to_settle(network);
+        let settling = slowest.map_or(0.0, |(_, time)| RELAXATIONS * time * self.rate);
+        let needed = settling.max(EACH * self.for_one);
         if needed <= plan.requests {
             return Ok(plan.requests);
         }
-        if self.effort(plan, needed) > MOST_VISITS {
-            return Err(ModelError::invalid(
-                format!(
-                    "station `{}` is so near saturation that {:.0} requests per replication would end before its queue has grown",
-                    station.name, plan.requests
-                ),
-                format!("simulate {needed:.1e} or more, or lower the load"),
-            ));
+        if self.effort(plan, needed) <= MOST_VISITS {
+            return Ok(needed);
         }
-        Ok(needed)
+        let requests = plan.requests;
+        let (fault, otherwise) = match slowest {
+            Some((station, _)) if settling >= needed => (
+                format!(
+                    "station `{}` is so near saturation that {requests:.0} requests per replication would end before its queue has grown",
+                    station.name
+                ),
+                "lower the load",
+            ),
+            _ => (
+                format!(
+                    "of {:.0} requests one is of the class that completes most seldom, and {requests:.0} requests per replication would hardly see it",
+                    self.for_one
+                ),
+                "leave that class out",
+            ),
+        };
+        Err(ModelError::invalid(fault, format!("simulate {needed:.1e} or more, or {otherwise}")))
     }
+}
+
+/// The open station that takes longest to forget how it began, and that time, seconds; none where requests are lost.
+///
+/// That of a single server is the mean service time over `(1 - sqrt(utilisation))^2` (Cohen, The Single Server Queue,
+/// 1982).
+fn slowest_to_settle(network: &Network) -> Option<(&Station, f64)> {
+    if network.stations.iter().any(|s| s.room.is_some()) {
+        return None;
+    }
+    let time = |station: &Station| {
+        let busy = mixed::offered(network, station) / station.speed.limit();
+        let visit = station.demands.iter().zip(&station.visits).map(|(d, v)| d / v).fold(0.0, f64::max);
+        let general = station.laws.iter().map(|law| 0.5 * (1.0 + law.square_cv())).fold(1.0, f64::max);
+        general * visit / station.speed.limit() / (1.0 - busy.sqrt()).powi(2)
+    };
+    let is_open = |s: &&Station| s.speed != Speed::Delay && mixed::offered(network, s) > 0.0;
+    let open = network.stations.iter().filter(is_open).map(|s| (s, time(s)));
+    open.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// Asymptotic estimate of requests per second of all classes; only sets the length of the pilot run.
 fn rough_throughput(network: &Network) -> f64 {
-    let of = |c: usize| match network.classes[c].load {
+    (0..network.classes.len()).map(|c| alone(network, c)).sum()
+}
+
+/// Requests per second that a class would complete at most if there were no other.
+fn alone(network: &Network, class: usize) -> f64 {
+    match network.classes[class].load {
         Load::Open { rate } => rate,
         Load::Closed { population, think } => {
-            let free = population as f64 / (think + network.total_demand(c)).max(f64::MIN_POSITIVE);
-            let limit = |s: &Station| s.speed.limit() / s.demands[c].max(f64::MIN_POSITIVE);
+            let free = population as f64 / (think + network.total_demand(class)).max(f64::MIN_POSITIVE);
+            let limit = |s: &Station| s.speed.limit() / s.demands[class].max(f64::MIN_POSITIVE);
             network.stations.iter().map(limit).fold(free, f64::min)
         }
-    };
-    (0..network.classes.len()).map(of).sum()
+    }
 }

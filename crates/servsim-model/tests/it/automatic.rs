@@ -219,6 +219,23 @@ fn a_run_too_short_to_fill_a_busy_queue_is_lengthened_or_refused() {
 }
 
 #[test]
+fn a_rare_class_is_simulated_for_longer_and_one_too_rare_refused() {
+    let with = |rate: f64| {
+        let classes = vec![Class::open("web", 8.0), Class::open("report", rate)];
+        Network::new("n", classes, vec![Station::queue("cpu", &[0.1, 0.1])])
+    };
+    // Of 20,000 requests of a replication 2 would be reports, and of one in eight replications none.
+    let found = solve(&with(0.0008), "simulation", &Options::default()).unwrap();
+    let report = found.classes[1].response_interval.unwrap();
+    let expected = 0.1 / (1.0 - 0.80008);
+    assert!(report.low < expected && expected < report.high, "{report:?}");
+    assert!(report.high < 1.3 * expected, "{report:?}");
+    let fault = solve(&with(0.0001), "simulation", &Options::default()).unwrap_err().to_string();
+    assert!(fault.contains("class `report` completes") && fault.contains("comes too seldom"), "{fault}");
+    assert!(fault.contains("leave it out"), "{fault}");
+}
+
+#[test]
 fn a_class_that_others_hardly_let_through_is_not_simulated_for_hours() {
     // The first class alone takes all of the station but a share of exp(-50) or so.
     let mut classes = vec![Class::closed("before", 100, 50.0), Class::closed("behind", 20, 1.0)];

@@ -3,7 +3,7 @@
 //! also forgets better how it began.
 
 use super::slow::{Ended, Simulation};
-use servsim_model::{Load, Network};
+use servsim_model::{Discipline, Load, Network};
 
 /// Independent runs of the slow simulator.
 const RUNS: usize = 16;
@@ -137,7 +137,8 @@ pub fn truth(network: &Network, seed: u64, work: f64) -> Vec<Option<Truth>> {
     }
 }
 
-/// Whether an open class ends less often than it comes, or a class hardly ever ends, as long as `work` lasts.
+/// Whether an open class ends less often than it comes, or a class hardly ever ends, as long as `work` lasts; or whether
+/// so much is brought by those who are served before an open class that its line can only grow, however slowly.
 pub fn falls_behind(network: &Network, seed: u64, work: f64) -> bool {
     let mut runs = begin(network, seed);
     let mut requests = FIRST;
@@ -146,17 +147,46 @@ pub fn falls_behind(network: &Network, seed: u64, work: f64) -> bool {
         requests *= 2;
     }
     let all: usize = runs.iter().flat_map(|run| &run.seen).map(Vec::len).sum();
-    (0..network.classes.len()).any(|c| {
-        let ended =
-            |run: &Simulation<'_>| run.seen[c].iter().filter(|e| e.at > WARM * run.now).count() as f64;
-        let rates: Vec<f64> = runs.iter().map(|run| ended(run) / ((1.0 - WARM) * run.now)).collect();
-        let rate = Known::of(&rates);
-        match network.classes[c].load {
-            Load::Open { rate: comes } => rate.mean + T999 * rate.error < ENOUGH * comes,
-            Load::Closed { population, .. } => {
-                let ended: usize = runs.iter().map(|run| run.seen[c].len()).sum();
-                population > 0 && (ended as f64) < SELDOM * all as f64
+    let rates: Vec<Known> = (0..network.classes.len())
+        .map(|c| {
+            let ended = |run: &Simulation<'_>| run.seen[c].iter().filter(|e| e.at > WARM * run.now).count();
+            Known::of(
+                &runs.iter().map(|run| ended(run) as f64 / ((1.0 - WARM) * run.now)).collect::<Vec<_>>(),
+            )
+        })
+        .collect();
+    (0..network.classes.len()).any(|c| match network.classes[c].load {
+        Load::Open { rate: comes } => {
+            rates[c].mean + T999 * rates[c].error < ENOUGH * comes || crowded_out(network, c, &rates)
+        }
+        Load::Closed { population, .. } => {
+            let ended: usize = runs.iter().map(|run| run.seen[c].len()).sum();
+            population > 0 && (ended as f64) < SELDOM * all as f64
+        }
+    })
+}
+
+/// Whether a station that serves by rank is asked for more than it can do by an open class, those before it as they
+/// were seen to end, and the open ones of its own rank.
+fn crowded_out(network: &Network, class: usize, seen: &[Known]) -> bool {
+    let rank = network.classes[class].priority;
+    network.stations.iter().any(|station| {
+        let ranks = matches!(station.discipline, Discipline::Priority | Discipline::NonPreemptive);
+        if !ranks || station.room.is_some() || station.demands[class] == 0.0 {
+            return false;
+        }
+        let (mut asked, mut error) = (0.0, 0.0);
+        for (c, other) in network.classes.iter().enumerate() {
+            let demand = station.demands[c];
+            match other.load {
+                Load::Open { rate } if other.priority >= rank => asked += rate * demand,
+                Load::Closed { .. } if other.priority > rank => {
+                    asked += seen[c].mean * demand;
+                    error += seen[c].error * demand;
+                }
+                _ => {}
             }
         }
+        asked + T95 * error > station.speed.limit()
     })
 }
