@@ -3,13 +3,11 @@
 //!
 //! It sees every reference, so a hit must cost nothing. When the cache itself holds a line, its frame says when that was
 //! used last; the shadow asks for it when something has to make room, and knows by itself only of lines that the cache has
-//! lost. So lines wait in the order of uses that may be out of date: the first whose use is not was used before all others,
-//! because theirs can only have been later.
+//! lost. It asks for all lines at once and puts them in order, which serves as long as that lasts: whatever was used since
+//! was used after all of them, so the first that was not is the oldest.
 
 use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::LineAddr;
-use std::cmp::Reverse;
-use std::collections::binary_heap::{BinaryHeap, PeekMut};
 
 /// No node.
 pub const NOWHERE: u32 = u32::MAX;
@@ -28,8 +26,10 @@ pub struct Shadow {
     nodes: Vec<Node>,
     buckets: Vec<u32>,
     capacity: usize,
-    /// Every node by a use of it, the last or an earlier one, the earliest first.
-    by_use: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Nodes by their last use when they were put in order, the earliest at the end; those before it have left, or were
+    /// used since. Below a use, as counted from `first`, lies the node.
+    in_order: Vec<u64>,
+    first: u64,
 }
 
 impl Shadow {
@@ -40,7 +40,8 @@ impl Shadow {
             nodes: Vec::with_capacity(capacity),
             buckets: vec![NOWHERE; buckets],
             capacity,
-            by_use: BinaryHeap::with_capacity(capacity),
+            in_order: Vec::with_capacity(capacity),
+            first: 0,
         }
     }
 
@@ -63,8 +64,8 @@ impl Shadow {
 
     /// Bytes of host memory in use, for the bench.
     pub fn bytes(&self) -> usize {
-        let by_use = self.by_use.capacity() * size_of::<Reverse<(u64, u32)>>();
-        self.nodes.capacity() * size_of::<Node>() + self.buckets.capacity() * 4 + by_use
+        let in_order = self.in_order.capacity() * size_of::<u64>();
+        self.nodes.capacity() * size_of::<Node>() + self.buckets.capacity() * 4 + in_order
     }
 
     /// Whether `line` is among the most recent `capacity` lines.
@@ -98,11 +99,9 @@ impl Shadow {
         let mut left = None;
         let node = if self.nodes.len() < self.capacity {
             self.nodes.push(Node { line, stamp, chain: NOWHERE });
-            let node = self.nodes.len() as u32 - 1;
-            self.by_use.push(Reverse((stamp, node)));
-            node
+            self.nodes.len() as u32 - 1
         } else {
-            let node = self.replace_oldest(stamp, last_use);
+            let node = self.oldest(last_use);
             self.unhash(node);
             left = Some(self.nodes[node as usize].line);
             node
@@ -113,19 +112,28 @@ impl Shadow {
         (node, left)
     }
 
-    /// The node that was used before all others, which waits from now on as used at `stamp`.
-    fn replace_oldest(&mut self, stamp: u64, last_use: impl Fn(LineAddr, u32) -> u64) -> u32 {
-        let Self { nodes, by_use, .. } = self;
-        loop {
-            let mut first = by_use.peek_mut().expect("a full shadow has lines");
-            let Reverse((known, node)) = *first;
+    /// The node that was used before all others.
+    fn oldest(&mut self, last_use: impl Fn(LineAddr, u32) -> u64) -> u32 {
+        let Self { nodes, in_order, first, .. } = self;
+        let bits = usize::BITS - nodes.len().leading_zeros();
+        let used = |node: u32| {
             let entry = &nodes[node as usize];
-            let last = entry.stamp.max(last_use(entry.line, node));
-            *first = Reverse((if last == known { stamp } else { last }, node));
-            drop::<PeekMut<'_, _>>(first);
-            if last == known {
-                return node;
+            entry.stamp.max(last_use(entry.line, node))
+        };
+        loop {
+            while let Some(key) = in_order.pop() {
+                let node = (key & ((1 << bits) - 1)) as u32;
+                if used(node) - *first == key >> bits {
+                    return node;
+                }
             }
+            in_order.extend((0..nodes.len() as u32).map(used));
+            *first = in_order.iter().copied().min().unwrap_or(0);
+            // Too late for a key are all uses alike, and none is its node's when its turn comes.
+            for (key, node) in in_order.iter_mut().zip(0..) {
+                *key = (*key - *first).min(u64::MAX >> bits) << bits | node;
+            }
+            in_order.sort_unstable_by(|a, b| b.cmp(a));
         }
     }
 
@@ -145,7 +153,7 @@ impl Shadow {
 
     /// Writes its lines, the least recent first; `last_use` as for [`Shadow::insert`].
     pub fn save(&self, last_use: impl Fn(LineAddr, u32) -> u64, out: &mut Writer) {
-        let Self { nodes, buckets: _, capacity: _, by_use: _ } = self;
+        let Self { nodes, buckets: _, capacity: _, in_order: _, first: _ } = self;
         let used = |(node, entry): (u32, &Node)| (entry.stamp.max(last_use(entry.line, node)), entry.line);
         let mut lines: Vec<(u64, LineAddr)> = (0..).zip(nodes).map(used).collect();
         lines.sort_unstable();
@@ -184,7 +192,8 @@ mod tests {
         let mut random = servsim_core::RandomStream::new(3, "shadow");
         // By line: its node, and when its frame was used last.
         let mut frames = [None::<(u32, u64)>; 12];
-        for stamp in 1..20_000 {
+        // Now and then nothing is used for longer than a key tells.
+        for stamp in (1..20_000).map(|n| n + (n / 500 << 58)) {
             let line = LineAddr(random.below(12));
             assert_eq!(shadow.contains(line), plain.contains(&line));
             let told = |line: LineAddr, node| match frames[line.0 as usize] {
