@@ -9,12 +9,17 @@ use super::program::Step;
 use super::Plan;
 use crate::error::ModelError;
 use crate::network::{Load, Network, Speed, Station};
+use crate::solution::ClassResult;
 use crate::solvers::mixed;
 
 /// Visits to stations, of all replications together, up to which a run is lengthened unasked: some seconds.
 pub const MOST_VISITS: f64 = 2e7;
 /// Relaxation times that a replication measures at least.
 const RELAXATIONS: f64 = 50.0;
+/// As many are enough by what runs saw themselves, which has its error, and a further look its price.
+const FEWEST_RELAXATIONS: f64 = 20.0;
+/// Share of [`MOST_VISITS`] that tells a load well enough.
+const SURE: f64 = 0.25;
 /// Cycles of the slowest class that a replication passes over at least.
 const CYCLES: f64 = 3.0;
 /// Requests of every class that a replication completes at least, about: it has no mean without any.
@@ -112,53 +117,128 @@ impl Pace {
     /// # Errors
     /// [`ModelError::Invalid`] when that many would take longer than [`MOST_VISITS`], and were not asked for.
     pub fn settled(&self, network: &Network, plan: &Plan) -> Result<f64, ModelError> {
-        let slowest = slowest_to_settle(network);
+        let slowest = slowest(open_stations(network));
         let settling = slowest.map_or(0.0, |(_, time)| RELAXATIONS * time * self.rate);
-        let needed = settling.max(EACH * self.for_one);
-        if needed <= plan.requests {
-            return Ok(plan.requests);
+        let seeing = EACH * self.for_one;
+        let requests = plan.requests;
+        if settling >= seeing {
+            return self.at_least(settling, plan, requests, || near_saturation(slowest, requests));
+        }
+        self.at_least(seeing, plan, requests, || {
+            let fault = format!(
+                "of {:.0} requests one is of the class that completes most seldom, and {requests:.0} requests per replication would hardly see it",
+                self.for_one
+            );
+            (fault, "leave that class out")
+        })
+    }
+
+    /// Requests per replication: as many as were simulated, or more where an open class would not settle in them that is
+    /// left little of a station by closed classes served before it. These were seen to complete as `classes` says.
+    ///
+    /// # Errors
+    /// As [`Pace::settled`].
+    pub fn settled_behind(
+        &self,
+        network: &Network,
+        plan: &Plan,
+        simulated: f64,
+        classes: &[ClassResult],
+    ) -> Result<f64, ModelError> {
+        let slowest = slowest(ranked_stations(network, classes));
+        let times = |relaxations: f64| slowest.map_or(0.0, |(_, time)| relaxations * time * self.rate);
+        if times(FEWEST_RELAXATIONS) <= simulated {
+            return Ok(simulated);
+        }
+        let most = MOST_VISITS / self.effort(plan, 1e12) * 1e12;
+        if times(FEWEST_RELAXATIONS) <= most {
+            return Ok(times(RELAXATIONS).min(most));
+        }
+        // What few requests say of a load near saturation is not enough for a refusal.
+        if simulated < SURE * most {
+            return Ok(SURE * most);
+        }
+        self.at_least(times(RELAXATIONS), plan, simulated, || near_saturation(slowest, simulated))
+    }
+
+    /// `needed` requests per replication, or as many as there are to be anyway.
+    fn at_least(
+        &self,
+        needed: f64,
+        plan: &Plan,
+        requests: f64,
+        fault: impl FnOnce() -> (String, &'static str),
+    ) -> Result<f64, ModelError> {
+        if needed <= requests {
+            return Ok(requests);
         }
         if self.effort(plan, needed) <= MOST_VISITS {
             return Ok(needed);
         }
-        let requests = plan.requests;
-        let (fault, otherwise) = match slowest {
-            Some((station, _)) if settling >= needed => (
-                format!(
-                    "station `{}` is so near saturation that {requests:.0} requests per replication would end before its queue has grown",
-                    station.name
-                ),
-                "lower the load",
-            ),
-            _ => (
-                format!(
-                    "of {:.0} requests one is of the class that completes most seldom, and {requests:.0} requests per replication would hardly see it",
-                    self.for_one
-                ),
-                "leave that class out",
-            ),
-        };
-        Err(ModelError::invalid(fault, format!("simulate {needed:.1e} or more, or {otherwise}")))
+        let (what, otherwise) = fault();
+        let simulate =
+            if needed.is_finite() { format!("simulate {needed:.1e} or more, or ") } else { String::new() };
+        Err(ModelError::invalid(what, format!("{simulate}{otherwise}")))
     }
 }
 
-/// The open station that takes longest to forget how it began, and that time, seconds; none where requests are lost.
-///
-/// That of a single server is the mean service time over `(1 - sqrt(utilisation))^2` (Cohen, The Single Server Queue,
-/// 1982).
-fn slowest_to_settle(network: &Network) -> Option<(&Station, f64)> {
-    if network.stations.iter().any(|s| s.room.is_some()) {
-        return None;
-    }
-    let time = |station: &Station| {
-        let busy = mixed::offered(network, station) / station.speed.limit();
-        let visit = station.demands.iter().zip(&station.visits).map(|(d, v)| d / v).fold(0.0, f64::max);
-        let general = station.laws.iter().map(|law| 0.5 * (1.0 + law.square_cv())).fold(1.0, f64::max);
-        general * visit / station.speed.limit() / (1.0 - busy.sqrt()).powi(2)
-    };
+/// A station and the time in which it forgets how it began, seconds.
+type Settling<'a> = (&'a Station, f64);
+
+fn slowest<'a>(all: impl Iterator<Item = Settling<'a>>) -> Option<Settling<'a>> {
+    all.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn near_saturation(slowest: Option<Settling<'_>>, requests: f64) -> (String, &'static str) {
+    let name = slowest.map_or("", |(station, _)| &station.name);
+    let fault = format!(
+        "station `{name}` is so near saturation that {requests:.0} requests per replication would end before its queue has grown"
+    );
+    (fault, "lower the load")
+}
+
+/// The stations of open classes; none where requests are lost.
+fn open_stations(network: &Network) -> impl Iterator<Item = Settling<'_>> {
+    let is_lossless = network.stations.iter().all(|s| s.room.is_none());
     let is_open = |s: &&Station| s.speed != Speed::Delay && mixed::offered(network, s) > 0.0;
-    let open = network.stations.iter().filter(is_open).map(|s| (s, time(s)));
-    open.max_by(|a, b| a.1.total_cmp(&b.1))
+    let rates: Vec<(usize, f64)> = network.open().into_iter().map(|c| (c, alone(network, c))).collect();
+    let stations = network.stations.iter().filter(move |s| is_lossless && is_open(s));
+    stations.map(move |s| (s, relaxation(s, &rates)))
+}
+
+/// The stations of each open class that serve others before it.
+fn ranked_stations<'a>(
+    network: &'a Network,
+    classes: &'a [ClassResult],
+) -> impl Iterator<Item = Settling<'a>> {
+    network.open().into_iter().flat_map(move |class| {
+        let before = mixed::not_after(network, class);
+        let rate = |c: usize| match network.classes[c].load {
+            Load::Open { rate } => rate,
+            Load::Closed { .. } => classes[c].throughput,
+        };
+        let rates: Vec<(usize, f64)> = before.into_iter().map(|c| (c, rate(c))).collect();
+        mixed::ranked(network, class).map(move |s| (s, relaxation(s, &rates)))
+    })
+}
+
+/// The time in which a station forgets how it began, seconds, with requests of these classes per second: that of a single
+/// server with exponential services is their mean over `(1 - sqrt(utilisation))^2` (Cohen, The Single Server Queue, 1982).
+/// For the mean of several services stands what is left of the one under way when somebody looks.
+fn relaxation(station: &Station, rates: &[(usize, f64)]) -> f64 {
+    let (mut work, mut left) = (0.0, 0.0);
+    for &(class, rate) in rates.iter().filter(|(class, _)| station.demands[*class] > 0.0) {
+        let load = rate * station.demands[class];
+        let service = station.demands[class] / station.visits[class];
+        work += load;
+        left += load * service * 0.5 * (1.0 + station.law(class).square_cv());
+    }
+    let busy = work / station.speed.limit();
+    if busy < 1.0 {
+        left / work / station.speed.limit() / (1.0 - busy.sqrt()).powi(2)
+    } else {
+        f64::INFINITY
+    }
 }
 
 /// Asymptotic estimate of requests per second of all classes; only sets the length of the pilot run.

@@ -129,9 +129,9 @@ impl<'a> Simulation<'a> {
     /// longer until their own interval is narrow stop most readily where chance has made it too narrow.
     fn run(&self, options: &Options) -> Result<Solution, ModelError> {
         let plan = &options.simulation;
-        let shortest = self.pace.settled(self.network, plan)?;
+        let mut shortest = self.pace.settled(self.network, plan)?;
         let Some(wanted) = plan.half_width else {
-            return summarise(self.network, &self.replicate(plan, shortest, 0)?, &options.percentiles);
+            return self.as_long_as_it_takes(options, shortest);
         };
         let scout = Plan { requests: plan.requests / SHORTER, ..plan.clone() };
         let mut requests = self.pace.settled(self.network, &scout).unwrap_or(shortest);
@@ -153,6 +153,11 @@ impl<'a> Simulation<'a> {
                 }
                 found => found?,
             };
+            let settled = self.pace.settled_behind(self.network, plan, requests, &solution.classes)?;
+            if settled > requests {
+                (shortest, requests) = (settled.max(shortest), settled);
+                continue;
+            }
             let widest = widest_interval(&solution);
             if reported && widest <= wanted {
                 return Ok(solution);
@@ -178,6 +183,21 @@ impl<'a> Simulation<'a> {
                 ));
             }
             requests = needed.max(if reported { requests } else { shortest });
+        }
+    }
+
+    /// Runs that are longer each time, until they are long enough by what they saw themselves.
+    fn as_long_as_it_takes(&self, options: &Options, shortest: f64) -> Result<Solution, ModelError> {
+        let plan = &options.simulation;
+        let (mut requests, mut stage) = (shortest, 0);
+        loop {
+            let solution =
+                summarise(self.network, &self.replicate(plan, requests, stage)?, &options.percentiles)?;
+            let settled = self.pace.settled_behind(self.network, plan, requests, &solution.classes)?;
+            if settled <= requests {
+                return Ok(solution);
+            }
+            (requests, stage) = (settled, stage + 1);
         }
     }
 

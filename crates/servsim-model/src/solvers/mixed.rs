@@ -40,7 +40,7 @@ pub fn check_stability(network: &Network) -> Result<(), ModelError> {
 }
 
 /// What a class and those that are served before it ask of every station that ranks them, as shares of what it can do.
-/// An open class falls behind where that is 1 or more: closed classes of its own rank only share with it.
+/// An open class falls behind where that is 1 or more.
 ///
 /// `rate` gives the requests per second of a class by its number.
 pub fn asked_of_ranked<'a>(
@@ -48,20 +48,30 @@ pub fn asked_of_ranked<'a>(
     class: usize,
     rate: impl Fn(usize) -> f64 + 'a,
 ) -> impl Iterator<Item = (&'a Station, f64)> {
-    let own = network.classes[class].priority;
-    let is_before = move |c: &usize| match network.classes[*c].load {
-        Load::Open { .. } => network.classes[*c].priority >= own,
-        Load::Closed { .. } => network.classes[*c].priority > own,
-    };
-    let ranked = move |s: &&Station| {
+    let before = not_after(network, class);
+    ranked(network, class).map(move |s| {
+        let load: f64 = before.iter().map(|&c| rate(c) * s.demands[c]).sum();
+        (s, load / s.speed.capacity(network.population().max(1 << 20)))
+    })
+}
+
+/// The stations of a class that serve by rank, and never turn anybody away.
+pub fn ranked(network: &Network, class: usize) -> impl Iterator<Item = &Station> {
+    network.stations.iter().filter(move |s| {
         matches!(s.discipline, Discipline::Priority | Discipline::NonPreemptive)
             && s.room.is_none()
             && s.demands[class] > 0.0
-    };
-    network.stations.iter().filter(ranked).map(move |s| {
-        let load: f64 = (0..network.classes.len()).filter(is_before).map(|c| rate(c) * s.demands[c]).sum();
-        (s, load / s.speed.capacity(network.population().max(1 << 20)))
     })
+}
+
+/// A class, those served before it, and open ones of its own rank: closed ones of that only share with it.
+pub fn not_after(network: &Network, class: usize) -> Vec<usize> {
+    let own = network.classes[class].priority;
+    let is_before = |c: &usize| match network.classes[*c].load {
+        Load::Open { .. } => network.classes[*c].priority >= own,
+        Load::Closed { .. } => network.classes[*c].priority > own,
+    };
+    (0..network.classes.len()).filter(is_before).collect()
 }
 
 /// The logarithm of `sum over l of C(n+l, l) rho^l / prod_{j=n+1..n+l} alpha(j)` and the mean of `l` under it:

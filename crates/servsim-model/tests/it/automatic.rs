@@ -218,6 +218,23 @@ fn a_run_too_short_to_fill_a_busy_queue_is_lengthened_or_refused() {
     assert!(text.contains("`cpu` is so near saturation") && text.contains("simulate "), "{text}");
 }
 
+/// A closed request that is served first half of the time interrupts a single server: its queue is that of a server that
+/// breaks down (White and Christie, Operations Research 6, 1958), with means of 1 s between and of breakdowns.
+#[test]
+fn an_open_class_behind_a_closed_one_is_simulated_until_it_settles_or_refused() {
+    let behind = |rate: f64| {
+        let mut classes = vec![Class::closed("batch", 1, 1.0), Class::open("web", rate)];
+        classes[0].priority = 1;
+        let cpu = Station::queue("cpu", &[1.0, 0.1]).with_discipline(Discipline::Priority);
+        solve(&Network::new("n", classes, vec![cpu]), "simulation", &Options::default())
+    };
+    let expected = 3.5 / (5.0 - 4.7);
+    let web = behind(4.7).unwrap().classes[1].response_interval.unwrap();
+    assert!(0.9 * expected < web.low && web.low < expected && expected < web.high, "{web:?} {expected}");
+    let fault = behind(4.9).unwrap_err().to_string();
+    assert!(fault.contains("`cpu` is so near saturation") && fault.contains("simulate "), "{fault}");
+}
+
 #[test]
 fn a_rare_class_is_simulated_for_longer_and_one_too_rare_refused() {
     let with = |rate: f64| {
