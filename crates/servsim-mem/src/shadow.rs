@@ -193,7 +193,7 @@ mod tests {
         // By line: its node, and when its frame was used last.
         let mut frames = [None::<(u32, u64)>; 12];
         // Now and then nothing is used for longer than a key tells.
-        for stamp in (1..20_000).map(|n| n + (n / 500 << 58)) {
+        for stamp in (1..20_000).map(|n| n + ((n / 500) << 58)) {
             let line = LineAddr(random.below(12));
             assert_eq!(shadow.contains(line), plain.contains(&line));
             let told = |line: LineAddr, node| match frames[line.0 as usize] {
