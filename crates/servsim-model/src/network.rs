@@ -96,6 +96,18 @@ pub enum Discipline {
     Weighted,
 }
 
+impl Discipline {
+    /// True where all who are present are served at once.
+    pub fn is_sharing(self) -> bool {
+        matches!(self, Self::Ps | Self::Weighted)
+    }
+
+    /// True where classes of higher priority are served first.
+    pub fn is_ranked(self) -> bool {
+        matches!(self, Self::Priority | Self::NonPreemptive)
+    }
+}
+
 /// What becomes of a request that finds a station full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
@@ -228,7 +240,7 @@ impl Station {
     /// True where requests are served one after the other rather than all at once.
     pub fn in_turn(&self) -> bool {
         let servers = matches!(self.speed, Speed::Servers(_));
-        servers && !matches!(self.discipline, Discipline::Ps | Discipline::Weighted)
+        servers && !self.discipline.is_sharing()
     }
 
     /// True where some class that comes needs times that are not exponential.

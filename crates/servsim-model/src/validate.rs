@@ -93,7 +93,7 @@ fn check_speed(station: &Station) -> Result<(), ModelError> {
             "give servers = 1 or more, or a list of positive rates",
         ));
     }
-    let ranked = matches!(station.discipline, Discipline::Priority | Discipline::NonPreemptive);
+    let ranked = station.discipline.is_ranked();
     if station.discipline == Discipline::Weighted && !station.speed.is_single() {
         return Err(ModelError::invalid(
             format!("station `{}` shares by weight and is not one server", station.name),

@@ -1,8 +1,8 @@
 //! Open classes that fall behind: their figures would tell the length of a run, so they are refused with the reason.
 
 use crate::error::ModelError;
-use crate::network::{Class, Load, Network};
-use crate::solution::{ClassResult, Interval};
+use crate::network::{Load, Network};
+use crate::solution::ClassResult;
 use crate::solvers::mixed::asked_of_ranked;
 
 /// What helps an open class that falls behind.
@@ -10,21 +10,27 @@ const KEEP_UP: &str = "lower its rate or their load, give it a higher priority, 
 /// Share of an open class's requests that may still be under way when a run ends.
 const MOST_BEHIND: f64 = 0.02;
 
-/// Refuses an open class of which fewer requests leave than come: what others leave of a station is too little for
-/// it, which offered loads alone cannot tell when the others are closed.
-pub fn keeps_up(class: &Class, throughput: f64, interval: Interval) -> Result<(), ModelError> {
-    let Load::Open { rate } = class.load else { return Ok(()) };
-    // Twice the interval's half-width, so that chance never refuses.
-    if rate - throughput < (2.0 * (interval.high - throughput)).max(MOST_BEHIND * rate) {
-        return Ok(());
+/// Refuses an open class of which fewer requests leave than come, in runs that are long enough: what others leave of a
+/// station is too little for it, which offered loads alone cannot tell when the others are closed.
+pub fn keep_up(network: &Network, classes: &[ClassResult]) -> Result<(), ModelError> {
+    for (class, result) in network.classes.iter().zip(classes) {
+        let (Load::Open { rate }, Some(interval)) = (&class.load, result.throughput_interval) else {
+            continue;
+        };
+        let leaves = result.throughput / (1.0 - result.loss.unwrap_or(0.0));
+        // Twice the interval's half-width, so that chance never refuses.
+        if rate - leaves < (2.0 * (interval.high - result.throughput)).max(MOST_BEHIND * rate) {
+            continue;
+        }
+        return Err(ModelError::invalid(
+            format!(
+                "class `{}` does not keep up: of {rate:.4} requests a second {leaves:.4} are completed, since classes served before or beside it take the rest of a station, or hold it back for longer than a run lasts",
+                class.name
+            ),
+            KEEP_UP,
+        ));
     }
-    Err(ModelError::invalid(
-        format!(
-            "class `{}` does not keep up: of {rate:.4} requests a second {throughput:.4} are completed, since classes served before or beside it take the rest of a station, or hold it back for longer than a run lasts",
-            class.name
-        ),
-        KEEP_UP,
-    ))
+    Ok(())
 }
 
 /// Refuses an open class to which a station is left that cannot serve it: with the load that the classes before it were

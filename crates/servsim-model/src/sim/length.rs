@@ -8,8 +8,8 @@ use super::engine::{Engine, Measured};
 use super::program::Step;
 use super::Plan;
 use crate::error::ModelError;
-use crate::network::{Load, Network, Speed, Station};
-use crate::solution::ClassResult;
+use crate::network::{self, Network, Speed, Station};
+use crate::solution::Solution;
 use crate::solvers::mixed;
 
 /// Visits to stations, of all replications together, up to which a run is lengthened unasked: some seconds.
@@ -80,8 +80,8 @@ impl Pace {
         let all = pilot.completed.iter().sum::<u64>().max(1) as f64;
         let fewest = present.iter().map(|&c| seen(&pilot, c)).min().unwrap_or(1).max(1);
         let cycle = |c: usize| match network.classes[c].load {
-            Load::Open { .. } => network.total_demand(c),
-            Load::Closed { population, think } => {
+            network::Load::Open { .. } => network.total_demand(c),
+            network::Load::Closed { population, think } => {
                 let people = population as f64;
                 let bottleneck = |s: &Station| s.demands[c] / s.speed.limit() * people;
                 let waits = network.stations.iter().map(bottleneck).fold(0.0, f64::max);
@@ -133,8 +133,8 @@ impl Pace {
         })
     }
 
-    /// Requests per replication: as many as were simulated, or more where an open class would not settle in them that is
-    /// left little of a station by closed classes served before it. These were seen to complete as `classes` says.
+    /// Requests per replication: as many as were simulated, or more where an open class would not settle in them that
+    /// shares a station with closed classes, or waits for them. These were seen to load it as `solution` says.
     ///
     /// # Errors
     /// As [`Pace::settled`].
@@ -143,9 +143,9 @@ impl Pace {
         network: &Network,
         plan: &Plan,
         simulated: f64,
-        classes: &[ClassResult],
+        solution: &Solution,
     ) -> Result<f64, ModelError> {
-        let slowest = slowest(ranked_stations(network, classes));
+        let slowest = slowest(shared_stations(network, solution));
         let times = |relaxations: f64| slowest.map_or(0.0, |(_, time)| relaxations * time * self.rate);
         if times(FEWEST_RELAXATIONS) <= simulated {
             return Ok(simulated);
@@ -199,45 +199,90 @@ fn near_saturation(slowest: Option<Settling<'_>>, requests: f64) -> (String, &'s
 
 /// The stations of open classes; none where requests are lost.
 fn open_stations(network: &Network) -> impl Iterator<Item = Settling<'_>> {
-    let is_lossless = network.stations.iter().all(|s| s.room.is_none());
-    let is_open = |s: &&Station| s.speed != Speed::Delay && mixed::offered(network, s) > 0.0;
     let rates: Vec<(usize, f64)> = network.open().into_iter().map(|c| (c, alone(network, c))).collect();
-    let stations = network.stations.iter().filter(move |s| is_lossless && is_open(s));
-    stations.map(move |s| (s, relaxation(s, &rates)))
+    lossless(network)
+        .filter(|(_, s)| mixed::offered(network, s) > 0.0)
+        .map(move |(_, s)| (s, Load::of(s, &rates).relaxation()))
 }
 
-/// The stations of each open class that serve others before it.
-fn ranked_stations<'a>(
-    network: &'a Network,
-    classes: &'a [ClassResult],
-) -> impl Iterator<Item = Settling<'a>> {
-    network.open().into_iter().flat_map(move |class| {
-        let before = mixed::not_after(network, class);
-        let rate = |c: usize| match network.classes[c].load {
-            Load::Open { rate } => rate,
-            Load::Closed { .. } => classes[c].throughput,
-        };
+/// The stations of each open class with all who are served before or beside it; none where requests are lost.
+fn shared_stations<'a>(network: &'a Network, solution: &'a Solution) -> impl Iterator<Item = Settling<'a>> {
+    let rate = |c: usize| match network.classes[c].load {
+        network::Load::Open { rate } => rate,
+        network::Load::Closed { .. } => solution.classes[c].throughput,
+    };
+    let of = move |class: usize, (k, station): (usize, &'a Station)| {
+        let is_ranked = station.discipline.is_ranked();
+        let own = network.classes[class].priority;
+        let is_beside = |c: &usize| !is_ranked || network.classes[*c].priority == own;
+        let before = if is_ranked { mixed::not_after(network, class) } else { network.open() };
         let rates: Vec<(usize, f64)> = before.into_iter().map(|c| (c, rate(c))).collect();
-        mixed::ranked(network, class).map(move |s| (s, relaxation(s, &rates)))
+        let load = Load::of(station, &rates);
+        let beside = network.closed().into_iter().filter(is_beside);
+        let waiting: f64 = beside
+            .map(|c| {
+                // Who shares is as fast as others let it; who takes turns waits for what they have to do.
+                let served = if station.discipline.is_sharing() { class } else { c };
+                let weight = station.weight(c) / station.weight(class);
+                solution.stations[k].queue[c] * weight * station.demands[served] / station.visits[served]
+            })
+            .sum();
+        (station, load.relaxation() + load.pushed_back(waiting))
+    };
+    network.open().into_iter().flat_map(move |class| {
+        lossless(network).filter(move |(_, s)| s.demands[class] > 0.0).map(move |at| of(class, at))
     })
 }
 
-/// The time in which a station forgets how it began, seconds, with requests of these classes per second: that of a single
-/// server with exponential services is their mean over `(1 - sqrt(utilisation))^2` (Cohen, The Single Server Queue, 1982).
-/// For the mean of several services stands what is left of the one under way when somebody looks.
-fn relaxation(station: &Station, rates: &[(usize, f64)]) -> f64 {
-    let (mut work, mut left) = (0.0, 0.0);
-    for &(class, rate) in rates.iter().filter(|(class, _)| station.demands[*class] > 0.0) {
-        let load = rate * station.demands[class];
-        let service = station.demands[class] / station.visits[class];
-        work += load;
-        left += load * service * 0.5 * (1.0 + station.law(class).square_cv());
+/// The stations with queues, by number; none where requests are lost.
+fn lossless(network: &Network) -> impl Iterator<Item = (usize, &Station)> {
+    let is_lossless = network.stations.iter().all(|s| s.room.is_none());
+    let queues = move |(_, s): &(usize, &Station)| is_lossless && s.speed != Speed::Delay;
+    network.stations.iter().enumerate().filter(queues)
+}
+
+/// What classes ask of a station.
+struct Load {
+    /// Of what it can do.
+    busy: f64,
+    /// What is left of the service under way when somebody looks, of all servers together, seconds.
+    left: f64,
+    limit: f64,
+}
+
+impl Load {
+    /// With so many requests of these classes per second.
+    fn of(station: &Station, rates: &[(usize, f64)]) -> Self {
+        let (mut work, mut left, limit) = (0.0, 0.0, station.speed.limit());
+        for &(class, rate) in rates.iter().filter(|(class, _)| station.demands[*class] > 0.0) {
+            let load = rate * station.demands[class];
+            let service = station.demands[class] / station.visits[class];
+            work += load;
+            left += load * service * 0.5 * (1.0 + station.law(class).square_cv());
+        }
+        Self { busy: work / limit, left: left / work / limit, limit }
     }
-    let busy = work / station.speed.limit();
-    if busy < 1.0 {
-        left / work / station.speed.limit() / (1.0 - busy.sqrt()).powi(2)
-    } else {
-        f64::INFINITY
+
+    /// The time in which a station forgets how it began, seconds: that of a single server with exponential services is
+    /// their mean over `(1 - sqrt(utilisation))^2` (Cohen, The Single Server Queue, 1982). For the mean of several services
+    /// stands what is left of the one under way.
+    fn relaxation(&self) -> f64 {
+        if self.busy < 1.0 {
+            self.left / (1.0 - self.busy.sqrt()).powi(2)
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// How much longer that takes beside closed requests with so much work waiting, seconds. A longer queue of open ones
+    /// gets a larger part of the station: `n` of them `n s / (n s + waiting)`, which answers to a change of `n` with
+    /// `(1 - utilisation)^2 / waiting` of it per second.
+    fn pushed_back(&self, waiting: f64) -> f64 {
+        if self.busy < 1.0 {
+            waiting / self.limit / (1.0 - self.busy).powi(2)
+        } else {
+            f64::INFINITY
+        }
     }
 }
 
@@ -249,8 +294,8 @@ fn rough_throughput(network: &Network) -> f64 {
 /// Requests per second that a class would complete at most if there were no other.
 fn alone(network: &Network, class: usize) -> f64 {
     match network.classes[class].load {
-        Load::Open { rate } => rate,
-        Load::Closed { population, think } => {
+        network::Load::Open { rate } => rate,
+        network::Load::Closed { population, think } => {
             let free = population as f64 / (think + network.total_demand(class)).max(f64::MIN_POSITIVE);
             let limit = |s: &Station| s.speed.limit() / s.demands[class].max(f64::MIN_POSITIVE);
             network.stations.iter().map(limit).fold(free, f64::min)

@@ -153,7 +153,7 @@ impl<'a> Simulation<'a> {
                 }
                 found => found?,
             };
-            let settled = self.pace.settled_behind(self.network, plan, requests, &solution.classes)?;
+            let settled = self.settled(plan, requests, &solution)?;
             if settled > requests {
                 (shortest, requests) = (settled.max(shortest), settled);
                 continue;
@@ -193,12 +193,22 @@ impl<'a> Simulation<'a> {
         loop {
             let solution =
                 summarise(self.network, &self.replicate(plan, requests, stage)?, &options.percentiles)?;
-            let settled = self.pace.settled_behind(self.network, plan, requests, &solution.classes)?;
+            let settled = self.settled(plan, requests, &solution)?;
             if settled <= requests {
                 return Ok(solution);
             }
             (requests, stage) = (settled, stage + 1);
         }
+    }
+
+    /// Requests per replication that runs have to be made with, which are those that they had if these were enough.
+    fn settled(&self, plan: &Plan, requests: f64, solution: &Solution) -> Result<f64, ModelError> {
+        keeping_up::left_enough(self.network, &solution.classes)?;
+        let settled = self.pace.settled_behind(self.network, plan, requests, solution)?;
+        if settled <= requests {
+            keeping_up::keep_up(self.network, &solution.classes)?;
+        }
+        Ok(settled)
     }
 
     /// Runs whose seeds no other stage has, on all processors of the host. The caller's own thread alone asks whether to
@@ -260,7 +270,6 @@ fn summarise(network: &Network, runs: &[Measured], percents: &[f64]) -> Result<S
     let classes = (0..network.classes.len())
         .map(|c| class_result(network, runs, c, percents))
         .collect::<Result<Vec<_>, _>>()?;
-    keeping_up::left_enough(network, &classes)?;
     let stations = (0..network.stations.len()).map(|k| station_result(network, runs, k, &classes)).collect();
     let throughput: f64 = classes.iter().map(|c| c.throughput).sum();
     let pools = network
@@ -321,7 +330,6 @@ fn class_result(
     let times: Vec<f64> = runs.iter().map(|r| r.response[class] / r.completed[class] as f64).collect();
     let (throughput, throughput_interval) = interval(&rates);
     let lost: f64 = runs.iter().map(|r| r.lost[class] as f64 / r.span).sum::<f64>() / runs.len() as f64;
-    keeping_up::keeps_up(&network.classes[class], throughput + lost, throughput_interval)?;
     let (response, response_interval) = interval(&times);
     let mut all = Histogram::default();
     for run in runs {

@@ -6,7 +6,7 @@
 use crate::bands::Accuracy;
 use crate::closed::{Closed, ClosedMeans, ClosedSolver, Tolerance};
 use crate::error::ModelError;
-use crate::network::{Discipline, Load, Network, Speed, Station};
+use crate::network::{Load, Network, Speed, Station};
 use crate::solution::{ClassResult, Solution, StationResult};
 
 /// Load of all open classes per station, in busy servers.
@@ -57,11 +57,10 @@ pub fn asked_of_ranked<'a>(
 
 /// The stations of a class that serve by rank, and never turn anybody away.
 pub fn ranked(network: &Network, class: usize) -> impl Iterator<Item = &Station> {
-    network.stations.iter().filter(move |s| {
-        matches!(s.discipline, Discipline::Priority | Discipline::NonPreemptive)
-            && s.room.is_none()
-            && s.demands[class] > 0.0
-    })
+    network
+        .stations
+        .iter()
+        .filter(move |s| s.discipline.is_ranked() && s.room.is_none() && s.demands[class] > 0.0)
 }
 
 /// A class, those served before it, and open ones of its own rank: closed ones of that only share with it.

@@ -3,6 +3,7 @@
 use crate::common::Draw;
 use servsim_model::bands::Accuracy;
 use servsim_model::sim::Plan;
+use servsim_model::solution::Interval;
 use servsim_model::solvers::bounds::bounds;
 use servsim_model::{solve, Class, Discipline, ModelError, Network, Options, Pool, Solution, Speed, Station};
 
@@ -233,6 +234,19 @@ fn an_open_class_behind_a_closed_one_is_simulated_until_it_settles_or_refused() 
     assert!(0.9 * expected < web.low && web.low < expected && expected < web.high, "{web:?} {expected}");
     let fault = behind(4.9).unwrap_err().to_string();
     assert!(fault.contains("`cpu` is so near saturation") && fault.contains("simulate "), "{fault}");
+}
+
+/// What the open class leaves of a station that is never idle is the closed class's; their queue takes hours to grow.
+#[test]
+fn an_open_class_beside_many_closed_requests_is_simulated_until_it_settles() {
+    let classes = vec![Class::closed("batch", 100, 1.0), Class::open("web", 8.0)];
+    let cpu = Station::queue("cpu", &[1.0, 0.1]).with_discipline(Discipline::Fcfs);
+    let found = solve(&Network::new("n", classes, vec![cpu]), "simulation", &Options::default()).unwrap();
+    let batch = &found.classes[0];
+    let contains =
+        |interval: Option<Interval>, value| interval.unwrap().low < value && value < interval.unwrap().high;
+    assert!(contains(batch.throughput_interval, 0.2), "{batch:?}");
+    assert!(contains(batch.response_interval, 100.0 / 0.2 - 1.0), "{batch:?}");
 }
 
 #[test]
