@@ -19,6 +19,7 @@
 pub mod allocation;
 pub mod bands;
 pub mod closed;
+mod discipline;
 pub mod error;
 pub mod fit;
 pub mod network;

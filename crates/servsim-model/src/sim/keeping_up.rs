@@ -18,8 +18,8 @@ pub fn keep_up(network: &Network, classes: &[ClassResult]) -> Result<(), ModelEr
             continue;
         };
         let leaves = result.throughput / (1.0 - result.loss.unwrap_or(0.0));
-        // Twice the interval's half-width, so that chance never refuses.
-        if rate - leaves < (2.0 * (interval.high - result.throughput)).max(MOST_BEHIND * rate) {
+        // Three times the interval's half-width, so that chance never refuses.
+        if rate - leaves < (3.0 * (interval.high - result.throughput)).max(MOST_BEHIND * rate) {
             continue;
         }
         return Err(ModelError::invalid(

@@ -142,18 +142,18 @@ impl<'a> Simulation<'a> {
         let mut stage = 0;
         loop {
             let found =
-                summarise(self.network, &self.replicate(plan, requests, stage)?, &options.percentiles);
+                summarise(self.network, &self.replicate(plan, requests, stage)?, &options.percentiles)
+                    .and_then(|solution| Ok((self.settled(plan, requests, &solution)?, solution)));
             let reported = stage > 0;
             stage += 1;
-            let mut solution = match found {
-                // Too few requests of a rare class.
+            let (settled, mut solution) = match found {
+                // Too few requests of a rare class, or for a refusal.
                 Err(ModelError::Invalid { .. }) if !reported => {
                     requests = shortest;
                     continue;
                 }
                 found => found?,
             };
-            let settled = self.settled(plan, requests, &solution)?;
             if settled > requests {
                 (shortest, requests) = (settled.max(shortest), settled);
                 continue;
