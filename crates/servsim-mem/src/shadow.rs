@@ -20,6 +20,14 @@ struct Node {
     chain: u32,
 }
 
+impl Node {
+    /// Its last use; `last_use` says of a line and its node when its frame was used last.
+    #[inline]
+    fn used(&self, node: u32, last_use: impl Fn(LineAddr, u32) -> u64) -> u64 {
+        self.stamp.max(last_use(self.line, node))
+    }
+}
+
 /// A fully associative LRU set of lines.
 #[derive(Debug)]
 pub struct Shadow {
@@ -116,10 +124,7 @@ impl Shadow {
     fn oldest(&mut self, last_use: impl Fn(LineAddr, u32) -> u64) -> u32 {
         let Self { nodes, in_order, first, .. } = self;
         let bits = usize::BITS - nodes.len().leading_zeros();
-        let used = |node: u32| {
-            let entry = &nodes[node as usize];
-            entry.stamp.max(last_use(entry.line, node))
-        };
+        let used = |node: u32| nodes[node as usize].used(node, &last_use);
         loop {
             while let Some(key) = in_order.pop() {
                 let node = (key & ((1 << bits) - 1)) as u32;
@@ -154,7 +159,7 @@ impl Shadow {
     /// Writes its lines, the least recent first; `last_use` as for [`Shadow::insert`].
     pub fn save(&self, last_use: impl Fn(LineAddr, u32) -> u64, out: &mut Writer) {
         let Self { nodes, buckets: _, capacity: _, in_order: _, first: _ } = self;
-        let used = |(node, entry): (u32, &Node)| (entry.stamp.max(last_use(entry.line, node)), entry.line);
+        let used = |(node, entry): (u32, &Node)| (entry.used(node, &last_use), entry.line);
         let mut lines: Vec<(u64, LineAddr)> = (0..).zip(nodes).map(used).collect();
         lines.sort_unstable();
         out.put(lines.len() as u64);

@@ -6,11 +6,10 @@
 
 use super::engine::{Engine, Measured};
 use super::program::Step;
-use super::Plan;
+use super::{settling, Plan};
 use crate::error::ModelError;
-use crate::network::{self, Network, Speed, Station};
+use crate::network::{Load, Network, Station};
 use crate::solution::Solution;
-use crate::solvers::mixed;
 
 /// Visits to stations, of all replications together, up to which a run is lengthened unasked: some seconds.
 pub const MOST_VISITS: f64 = 2e7;
@@ -80,8 +79,8 @@ impl Pace {
         let all = pilot.completed.iter().sum::<u64>().max(1) as f64;
         let fewest = present.iter().map(|&c| seen(&pilot, c)).min().unwrap_or(1).max(1);
         let cycle = |c: usize| match network.classes[c].load {
-            network::Load::Open { .. } => network.total_demand(c),
-            network::Load::Closed { population, think } => {
+            Load::Open { .. } => network.total_demand(c),
+            Load::Closed { population, think } => {
                 let people = population as f64;
                 let bottleneck = |s: &Station| s.demands[c] / s.speed.limit() * people;
                 let waits = network.stations.iter().map(bottleneck).fold(0.0, f64::max);
@@ -117,12 +116,13 @@ impl Pace {
     /// # Errors
     /// [`ModelError::Invalid`] when that many would take longer than [`MOST_VISITS`], and were not asked for.
     pub fn settled(&self, network: &Network, plan: &Plan) -> Result<f64, ModelError> {
-        let slowest = slowest(open_stations(network));
-        let settling = slowest.map_or(0.0, |(_, time)| RELAXATIONS * time * self.rate);
         let seeing = EACH * self.for_one;
         let requests = plan.requests;
-        if settling >= seeing {
-            return self.at_least(settling, plan, requests, || near_saturation(slowest, requests));
+        if let Some((station, time)) = settling::of_open_load(network) {
+            let settling = RELAXATIONS * time * self.rate;
+            if settling >= seeing {
+                return self.at_least(settling, plan, requests, || near_saturation(station, requests));
+            }
         }
         self.at_least(seeing, plan, requests, || {
             let fault = format!(
@@ -145,20 +145,20 @@ impl Pace {
         simulated: f64,
         solution: &Solution,
     ) -> Result<f64, ModelError> {
-        let slowest = slowest(shared_stations(network, solution));
-        let times = |relaxations: f64| slowest.map_or(0.0, |(_, time)| relaxations * time * self.rate);
-        if times(FEWEST_RELAXATIONS) <= simulated {
+        let Some((station, time)) = settling::as_loaded(network, solution) else { return Ok(simulated) };
+        let requests = |relaxations: f64| relaxations * time * self.rate;
+        if requests(FEWEST_RELAXATIONS) <= simulated {
             return Ok(simulated);
         }
         let most = MOST_VISITS / self.effort(plan, 1e12) * 1e12;
-        if times(FEWEST_RELAXATIONS) <= most {
-            return Ok(times(RELAXATIONS).min(most));
+        if requests(FEWEST_RELAXATIONS) <= most {
+            return Ok(requests(RELAXATIONS).min(most));
         }
         // What few requests say of a load near saturation is not enough for a refusal.
         if simulated < SURE * most {
             return Ok(SURE * most);
         }
-        self.at_least(times(RELAXATIONS), plan, simulated, || near_saturation(slowest, simulated))
+        self.at_least(requests(RELAXATIONS), plan, simulated, || near_saturation(station, simulated))
     }
 
     /// `needed` requests per replication, or as many as there are to be anyway.
@@ -182,108 +182,12 @@ impl Pace {
     }
 }
 
-/// A station and the time in which it forgets how it began, seconds.
-type Settling<'a> = (&'a Station, f64);
-
-fn slowest<'a>(all: impl Iterator<Item = Settling<'a>>) -> Option<Settling<'a>> {
-    all.max_by(|a, b| a.1.total_cmp(&b.1))
-}
-
-fn near_saturation(slowest: Option<Settling<'_>>, requests: f64) -> (String, &'static str) {
-    let name = slowest.map_or("", |(station, _)| &station.name);
+fn near_saturation(station: &Station, requests: f64) -> (String, &'static str) {
     let fault = format!(
-        "station `{name}` is so near saturation that {requests:.0} requests per replication would end before its queue has grown"
+        "station `{}` is so near saturation that {requests:.0} requests per replication would end before its queue has grown",
+        station.name
     );
     (fault, "lower the load")
-}
-
-/// The stations of open classes; none where requests are lost.
-fn open_stations(network: &Network) -> impl Iterator<Item = Settling<'_>> {
-    let rates: Vec<(usize, f64)> = network.open().into_iter().map(|c| (c, alone(network, c))).collect();
-    lossless(network)
-        .filter(|(_, s)| mixed::offered(network, s) > 0.0)
-        .map(move |(_, s)| (s, Load::of(s, &rates).relaxation()))
-}
-
-/// The stations of each open class with all who are served before or beside it; none where requests are lost.
-fn shared_stations<'a>(network: &'a Network, solution: &'a Solution) -> impl Iterator<Item = Settling<'a>> {
-    let rate = |c: usize| match network.classes[c].load {
-        network::Load::Open { rate } => rate,
-        network::Load::Closed { .. } => solution.classes[c].throughput,
-    };
-    let of = move |class: usize, (k, station): (usize, &'a Station)| {
-        let is_ranked = station.discipline.is_ranked();
-        let own = network.classes[class].priority;
-        let is_beside = |c: &usize| !is_ranked || network.classes[*c].priority == own;
-        let before = if is_ranked { mixed::not_after(network, class) } else { network.open() };
-        let rates: Vec<(usize, f64)> = before.into_iter().map(|c| (c, rate(c))).collect();
-        let load = Load::of(station, &rates);
-        let beside = network.closed().into_iter().filter(is_beside);
-        let waiting: f64 = beside
-            .map(|c| {
-                // Who shares is as fast as others let it; who takes turns waits for what they have to do.
-                let served = if station.discipline.is_sharing() { class } else { c };
-                let weight = station.weight(c) / station.weight(class);
-                solution.stations[k].queue[c] * weight * station.demands[served] / station.visits[served]
-            })
-            .sum();
-        (station, load.relaxation() + load.pushed_back(waiting))
-    };
-    network.open().into_iter().flat_map(move |class| {
-        lossless(network).filter(move |(_, s)| s.demands[class] > 0.0).map(move |at| of(class, at))
-    })
-}
-
-/// The stations with queues, by number; none where requests are lost.
-fn lossless(network: &Network) -> impl Iterator<Item = (usize, &Station)> {
-    let is_lossless = network.stations.iter().all(|s| s.room.is_none());
-    let queues = move |(_, s): &(usize, &Station)| is_lossless && s.speed != Speed::Delay;
-    network.stations.iter().enumerate().filter(queues)
-}
-
-/// What classes ask of a station.
-struct Load {
-    /// Of what it can do.
-    busy: f64,
-    /// What is left of the service under way when somebody looks, of all servers together, seconds.
-    left: f64,
-    limit: f64,
-}
-
-impl Load {
-    /// With so many requests of these classes per second.
-    fn of(station: &Station, rates: &[(usize, f64)]) -> Self {
-        let (mut work, mut left, limit) = (0.0, 0.0, station.speed.limit());
-        for &(class, rate) in rates.iter().filter(|(class, _)| station.demands[*class] > 0.0) {
-            let load = rate * station.demands[class];
-            let service = station.demands[class] / station.visits[class];
-            work += load;
-            left += load * service * 0.5 * (1.0 + station.law(class).square_cv());
-        }
-        Self { busy: work / limit, left: left / work / limit, limit }
-    }
-
-    /// The time in which a station forgets how it began, seconds: that of a single server with exponential services is
-    /// their mean over `(1 - sqrt(utilisation))^2` (Cohen, The Single Server Queue, 1982). For the mean of several services
-    /// stands what is left of the one under way.
-    fn relaxation(&self) -> f64 {
-        if self.busy < 1.0 {
-            self.left / (1.0 - self.busy.sqrt()).powi(2)
-        } else {
-            f64::INFINITY
-        }
-    }
-
-    /// How much longer that takes beside closed requests with so much work waiting, seconds. A longer queue of open ones
-    /// gets a larger part of the station: `n` of them `n s / (n s + waiting)`, which answers to a change of `n` with
-    /// `(1 - utilisation)^2 / waiting` of it per second.
-    fn pushed_back(&self, waiting: f64) -> f64 {
-        if self.busy < 1.0 {
-            waiting / self.limit / (1.0 - self.busy).powi(2)
-        } else {
-            f64::INFINITY
-        }
-    }
 }
 
 /// Asymptotic estimate of requests per second of all classes; only sets the length of the pilot run.
@@ -294,8 +198,8 @@ fn rough_throughput(network: &Network) -> f64 {
 /// Requests per second that a class would complete at most if there were no other.
 fn alone(network: &Network, class: usize) -> f64 {
     match network.classes[class].load {
-        network::Load::Open { rate } => rate,
-        network::Load::Closed { population, think } => {
+        Load::Open { rate } => rate,
+        Load::Closed { population, think } => {
             let free = population as f64 / (think + network.total_demand(class)).max(f64::MIN_POSITIVE);
             let limit = |s: &Station| s.speed.limit() / s.demands[class].max(f64::MIN_POSITIVE);
             network.stations.iter().map(limit).fold(free, f64::min)

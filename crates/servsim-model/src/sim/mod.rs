@@ -14,6 +14,7 @@ mod length;
 mod plan;
 pub mod program;
 pub mod server;
+mod settling;
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -141,9 +142,7 @@ impl<'a> Simulation<'a> {
             .map_or(f64::INFINITY, |most| (most * requests / self.pace.effort(plan, requests)).max(shortest));
         let mut stage = 0;
         loop {
-            let found =
-                summarise(self.network, &self.replicate(plan, requests, stage)?, &options.percentiles)
-                    .and_then(|solution| Ok((self.settled(plan, requests, &solution)?, solution)));
+            let found = self.look(options, requests, stage);
             let reported = stage > 0;
             stage += 1;
             let (settled, mut solution) = match found {
@@ -188,12 +187,9 @@ impl<'a> Simulation<'a> {
 
     /// Runs that are longer each time, until they are long enough by what they saw themselves.
     fn as_long_as_it_takes(&self, options: &Options, shortest: f64) -> Result<Solution, ModelError> {
-        let plan = &options.simulation;
         let (mut requests, mut stage) = (shortest, 0);
         loop {
-            let solution =
-                summarise(self.network, &self.replicate(plan, requests, stage)?, &options.percentiles)?;
-            let settled = self.settled(plan, requests, &solution)?;
+            let (settled, solution) = self.look(options, requests, stage)?;
             if settled <= requests {
                 return Ok(solution);
             }
@@ -201,14 +197,18 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Requests per replication that runs have to be made with, which are those that they had if these were enough.
-    fn settled(&self, plan: &Plan, requests: f64, solution: &Solution) -> Result<f64, ModelError> {
+    /// Simulates once. Returns how many requests per replication the runs should have had, as many as they had if these
+    /// were enough, and what they say.
+    fn look(&self, options: &Options, requests: f64, stage: u64) -> Result<(f64, Solution), ModelError> {
+        let plan = &options.simulation;
+        let solution =
+            summarise(self.network, &self.replicate(plan, requests, stage)?, &options.percentiles)?;
         keeping_up::left_enough(self.network, &solution.classes)?;
-        let settled = self.pace.settled_behind(self.network, plan, requests, solution)?;
+        let settled = self.pace.settled_behind(self.network, plan, requests, &solution)?;
         if settled <= requests {
             keeping_up::keep_up(self.network, &solution.classes)?;
         }
-        Ok(settled)
+        Ok((settled, solution))
     }
 
     /// Runs whose seeds no other stage has, on all processors of the host. The caller's own thread alone asks whether to

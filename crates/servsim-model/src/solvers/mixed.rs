@@ -49,18 +49,11 @@ pub fn asked_of_ranked<'a>(
     rate: impl Fn(usize) -> f64 + 'a,
 ) -> impl Iterator<Item = (&'a Station, f64)> {
     let before = not_after(network, class);
-    ranked(network, class).map(move |s| {
+    let ranked = move |s: &&Station| s.discipline.is_ranked() && s.room.is_none() && s.demands[class] > 0.0;
+    network.stations.iter().filter(ranked).map(move |s| {
         let load: f64 = before.iter().map(|&c| rate(c) * s.demands[c]).sum();
         (s, load / s.speed.capacity(network.population().max(1 << 20)))
     })
-}
-
-/// The stations of a class that serve by rank, and never turn anybody away.
-pub fn ranked(network: &Network, class: usize) -> impl Iterator<Item = &Station> {
-    network
-        .stations
-        .iter()
-        .filter(move |s| s.discipline.is_ranked() && s.room.is_none() && s.demands[class] > 0.0)
 }
 
 /// A class, those served before it, and open ones of its own rank: closed ones of that only share with it.
