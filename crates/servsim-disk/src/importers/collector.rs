@@ -374,9 +374,11 @@ impl<'a> Collector<'a> {
     pub fn finish(mut self) -> ImportReport {
         self.report.without_completion +=
             self.in_flight.values().map(|queue| queue.len() as u64).sum::<u64>();
-        if self.options.exclude_tracer && self.report.by_tracer == 0 {
-            let tracer = self.options.tracer.as_deref().unwrap_or("any tracer");
-            self.report.notes.push(format!("no request of {tracer} was found, so none was left out"));
+        let (named, excluded) = (self.options.tracer.as_deref(), self.options.exclude_tracer);
+        if self.report.by_tracer == 0 && (named.is_some() || excluded) {
+            let did = if excluded { "left out" } else { "flagged" };
+            let tracer = named.unwrap_or("any tracer");
+            self.report.notes.push(format!("no request of {tracer} was found, so none was {did}"));
         }
         self.report
     }

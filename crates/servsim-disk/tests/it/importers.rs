@@ -131,6 +131,13 @@ a-1 [0] d. 1.3: block_rq_complete: 8,0 W () 90 + 8 [0]
     options.exclude_tracer = true;
     let (requests, report) = read_as(None, text.as_bytes(), &options).unwrap();
     assert_eq!((requests.len(), report.by_tracer, requests[0].lba), (1, 1, 90));
+    assert!(report.notes.is_empty(), "{:?}", report.notes);
+    for (exclude_tracer, did) in [(true, "left out"), (false, "flagged")] {
+        let options =
+            ImportOptions { tracer: Some("other".to_owned()), exclude_tracer, ..ImportOptions::default() };
+        let (_, report) = read_as(None, text.as_bytes(), &options).unwrap();
+        assert_eq!(report.notes, [format!("no request of other was found, so none was {did}")]);
+    }
 }
 
 #[test]

@@ -1,15 +1,18 @@
 //! One replication: an event queue, the requests in flight and the stations and pools they use.
 //! Deterministic for a given seed. The random numbers are PCG XSL RR 128/64 (O'Neill 2014).
 
+mod measured;
+mod presence;
 mod rooms;
 
 use super::calendar::{Calendar, Event};
-use super::histogram::Histogram;
 use super::program::Step;
 use super::server::{JobId, Server};
 use crate::error::ModelError;
 use crate::network::{Load, Network};
 use crate::service::Law;
+pub use measured::{Measured, PARTS};
+use presence::Presence;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rooms::Rooms;
@@ -41,29 +44,6 @@ fn uniform(random: &mut Pcg64Mcg) -> f64 {
     (random.next_u64() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
-/// What one replication measured, per class, station and pool.
-#[derive(Debug, Clone)]
-pub struct Measured {
-    /// Measured time, seconds.
-    pub span: f64,
-    /// Requests completed per class.
-    pub completed: Vec<u64>,
-    /// Requests lost per class, for want of room.
-    pub lost: Vec<u64>,
-    /// Sum of response times per class.
-    pub response: Vec<f64>,
-    /// Distribution of response times per class.
-    pub histogram: Vec<Histogram>,
-    /// Integral of the number present `[station][class]`.
-    pub present: Vec<Vec<f64>>,
-    /// Integral of the speed in use per station.
-    pub work: Vec<f64>,
-    /// Integral of units held per pool.
-    pub held: Vec<f64>,
-    /// Integral of requests waiting per pool.
-    pub waiting: Vec<f64>,
-}
-
 /// A replication in progress.
 pub struct Engine<'a> {
     network: &'a Network,
@@ -76,6 +56,7 @@ pub struct Engine<'a> {
     servers: Vec<Server>,
     pools: Vec<Pool>,
     counts: Vec<Vec<u32>>,
+    presence: Presence,
     rooms: Rooms,
     touched: Vec<f64>,
     measured: Measured,
@@ -100,19 +81,10 @@ impl<'a> Engine<'a> {
             servers: network.stations.iter().map(Server::new).collect(),
             pools: network.pools.iter().map(pool).collect(),
             counts: vec![vec![0; classes]; stations],
+            presence: Presence::new(classes),
             rooms: Rooms::new(network),
             touched: vec![0.0; stations + network.pools.len()],
-            measured: Measured {
-                span: 0.0,
-                completed: vec![0; classes],
-                lost: vec![0; classes],
-                response: vec![0.0; classes],
-                histogram: vec![Histogram::default(); classes],
-                present: vec![vec![0.0; classes]; stations],
-                work: vec![0.0; stations],
-                held: vec![0.0; network.pools.len()],
-                waiting: vec![0.0; network.pools.len()],
-            },
+            measured: Measured::nothing(classes, stations, network.pools.len()),
             measuring: false,
             measure_from: 0.0,
         };
@@ -149,7 +121,11 @@ impl<'a> Engine<'a> {
     ) -> Result<Measured, ModelError> {
         self.run_until(warmup, &interrupted)?;
         self.begin_measuring();
-        self.run_until(warmup + span, &interrupted)?;
+        for part in 1..=PARTS {
+            self.run_until(warmup + span * part as f64 / PARTS as f64, &interrupted)?;
+            self.measured.in_system.push(self.presence.end_part(self.now));
+        }
+        self.measured.squared = self.presence.take_squares();
         self.settle_all();
         self.measured.span = span;
         for (k, server) in self.servers.iter().enumerate() {
@@ -208,6 +184,7 @@ impl<'a> Engine<'a> {
         let state = &mut self.jobs[job as usize];
         state.began = now;
         state.step = 0;
+        self.presence.enters(state.class, now);
         self.proceed(job);
     }
 
@@ -330,7 +307,9 @@ impl<'a> Engine<'a> {
     }
 
     fn dismiss(&mut self, job: JobId) {
-        if self.network.classes[self.jobs[job as usize].class].is_closed() {
+        let class = self.jobs[job as usize].class;
+        self.presence.leaves(class, self.now);
+        if self.network.classes[class].is_closed() {
             self.think(job);
         } else {
             self.free_jobs.push(job);
@@ -392,6 +371,8 @@ impl<'a> Engine<'a> {
 
     fn begin_measuring(&mut self) {
         self.settle_all();
+        self.presence.end_part(self.now);
+        self.presence.take_squares();
         self.measuring = true;
         self.measure_from = self.now;
         self.servers.iter_mut().for_each(|s| s.work_done = 0.0);

@@ -9,16 +9,17 @@ use super::program::Step;
 use super::{settling, Plan};
 use crate::error::ModelError;
 use crate::network::{Load, Network, Station};
-use crate::solution::Solution;
 
 /// Visits to stations, of all replications together, up to which a run is lengthened unasked: some seconds.
 pub const MOST_VISITS: f64 = 2e7;
 /// Relaxation times that a replication measures at least.
 const RELAXATIONS: f64 = 50.0;
-/// As many are enough by what runs saw themselves, which has its error, and a further look its price.
+/// As many are enough: a further look has its price.
 const FEWEST_RELAXATIONS: f64 = 20.0;
-/// Share of [`MOST_VISITS`] that tells a load well enough.
+/// Share of [`MOST_VISITS`] by which a model is told that is far from settled.
 const SURE: f64 = 0.25;
+/// Times [`MOST_VISITS`] that such a share may find necessary by chance.
+const PERHAPS: f64 = 3.0;
 /// Cycles of the slowest class that a replication passes over at least.
 const CYCLES: f64 = 3.0;
 /// Requests of every class that a replication completes at least, about: it has no mean without any.
@@ -110,6 +111,12 @@ impl Pace {
         (warmup + span) * self.rate * self.visits * plan.replications as f64
     }
 
+    /// About how many requests per replication can be simulated with so many visits to stations.
+    pub fn requests_in(&self, plan: &Plan, visits: f64) -> f64 {
+        let all = visits / (self.visits * plan.replications as f64);
+        (all / (1.0 + plan.warmup)).min(all - CYCLES * self.cycle * self.rate)
+    }
+
     /// Requests per replication: the plan's, or more where an open station would not settle in them, or a class would
     /// hardly be seen.
     ///
@@ -118,76 +125,67 @@ impl Pace {
     pub fn settled(&self, network: &Network, plan: &Plan) -> Result<f64, ModelError> {
         let seeing = EACH * self.for_one;
         let requests = plan.requests;
-        if let Some((station, time)) = settling::of_open_load(network) {
-            let settling = RELAXATIONS * time * self.rate;
-            if settling >= seeing {
-                return self.at_least(settling, plan, requests, || near_saturation(station, requests));
-            }
-        }
-        self.at_least(seeing, plan, requests, || {
+        let most = self.requests_in(plan, MOST_VISITS);
+        if seeing > requests.max(most) {
             let fault = format!(
                 "of {:.0} requests one is of the class that completes most seldom, and {requests:.0} requests per replication would hardly see it",
                 self.for_one
             );
-            (fault, "leave that class out")
-        })
+            return Err(longer(fault, seeing, "leave that class out"));
+        }
+        let requests = requests.max(seeing);
+        let Some((station, time)) = settling::of_open_load(network) else { return Ok(requests) };
+        let settling = |relaxations: f64| relaxations * time * self.rate;
+        if settling(FEWEST_RELAXATIONS) > requests.max(most) {
+            let who = format!("station `{}`", station.name);
+            return Err(near_saturation(&who, requests, settling(FEWEST_RELAXATIONS)));
+        }
+        Ok(requests.max(settling(RELAXATIONS).min(most)))
     }
 
-    /// Requests per replication: as many as were simulated, or more where an open class would not settle in them that
-    /// shares a station with closed classes, or waits for them. These were seen to load it as `solution` says.
+    /// Requests per replication: as many as were simulated, or more where these were seen to be too few for an open class
+    /// to settle.
     ///
     /// # Errors
     /// As [`Pace::settled`].
-    pub fn settled_behind(
+    pub fn settled_by(
         &self,
         network: &Network,
         plan: &Plan,
         simulated: f64,
-        solution: &Solution,
+        runs: &[Measured],
     ) -> Result<f64, ModelError> {
-        let Some((station, time)) = settling::as_loaded(network, solution) else { return Ok(simulated) };
-        let requests = |relaxations: f64| relaxations * time * self.rate;
-        if requests(FEWEST_RELAXATIONS) <= simulated {
-            return Ok(simulated);
+        let Some((class, time)) = settling::as_seen(network, runs) else { return Ok(simulated) };
+        let settling = |relaxations: f64| relaxations * time * self.rate;
+        let (fewest, most) = (settling(FEWEST_RELAXATIONS), self.requests_in(plan, MOST_VISITS));
+        if fewest <= simulated {
+            Ok(simulated)
+        } else if fewest <= most {
+            Ok(settling(RELAXATIONS).min(most))
+        } else if simulated < SURE * most {
+            // What short runs say of a slow queue is not enough for a refusal.
+            Ok(SURE * most)
+        } else if simulated < most && fewest < PERHAPS * most {
+            Ok(most)
+        } else {
+            let who = format!("class `{}`", network.classes[class].name);
+            Err(near_saturation(&who, simulated, settling(RELAXATIONS)))
         }
-        let most = MOST_VISITS / self.effort(plan, 1e12) * 1e12;
-        if requests(FEWEST_RELAXATIONS) <= most {
-            return Ok(requests(RELAXATIONS).min(most));
-        }
-        // What few requests say of a load near saturation is not enough for a refusal.
-        if simulated < SURE * most {
-            return Ok(SURE * most);
-        }
-        self.at_least(requests(RELAXATIONS), plan, simulated, || near_saturation(station, simulated))
-    }
-
-    /// `needed` requests per replication, or as many as there are to be anyway.
-    fn at_least(
-        &self,
-        needed: f64,
-        plan: &Plan,
-        requests: f64,
-        fault: impl FnOnce() -> (String, &'static str),
-    ) -> Result<f64, ModelError> {
-        if needed <= requests {
-            return Ok(requests);
-        }
-        if self.effort(plan, needed) <= MOST_VISITS {
-            return Ok(needed);
-        }
-        let (what, otherwise) = fault();
-        let simulate =
-            if needed.is_finite() { format!("simulate {needed:.1e} or more, or ") } else { String::new() };
-        Err(ModelError::invalid(what, format!("{simulate}{otherwise}")))
     }
 }
 
-fn near_saturation(station: &Station, requests: f64) -> (String, &'static str) {
+fn near_saturation(who: &str, requests: f64, needed: f64) -> ModelError {
     let fault = format!(
-        "station `{}` is so near saturation that {requests:.0} requests per replication would end before its queue has grown",
-        station.name
+        "{who} is so near saturation that {requests:.0} requests per replication would end before its queue has grown"
     );
-    (fault, "lower the load")
+    longer(fault, needed, "lower the load")
+}
+
+/// What may be done about runs that are too short.
+fn longer(fault: String, needed: f64, otherwise: &str) -> ModelError {
+    let simulate =
+        if needed.is_finite() { format!("simulate {needed:.1e} or more, or ") } else { String::new() };
+    ModelError::invalid(fault, format!("{simulate}{otherwise}"))
 }
 
 /// Asymptotic estimate of requests per second of all classes; only sets the length of the pilot run.

@@ -137,9 +137,7 @@ impl<'a> Simulation<'a> {
         let scout = Plan { requests: plan.requests / SHORTER, ..plan.clone() };
         let mut requests = self.pace.settled(self.network, &scout).unwrap_or(shortest);
         // No longer than the bound on visits allows, but never too short to settle.
-        let most = plan
-            .visits
-            .map_or(f64::INFINITY, |most| (most * requests / self.pace.effort(plan, requests)).max(shortest));
+        let most = plan.visits.map_or(f64::INFINITY, |most| self.pace.requests_in(plan, most)).max(shortest);
         let mut stage = 0;
         loop {
             let found = self.look(options, requests, stage);
@@ -201,14 +199,14 @@ impl<'a> Simulation<'a> {
     /// were enough, and what they say.
     fn look(&self, options: &Options, requests: f64, stage: u64) -> Result<(f64, Solution), ModelError> {
         let plan = &options.simulation;
-        let solution =
-            summarise(self.network, &self.replicate(plan, requests, stage)?, &options.percentiles)?;
+        let runs = self.replicate(plan, requests, stage)?;
+        let solution = summarise(self.network, &runs, &options.percentiles)?;
         keeping_up::left_enough(self.network, &solution.classes)?;
-        let settled = self.pace.settled_behind(self.network, plan, requests, &solution)?;
-        if settled <= requests {
+        let settled = self.pace.settled_by(self.network, plan, requests, &runs);
+        if !settled.as_ref().is_ok_and(|more| *more > requests) {
             keeping_up::keep_up(self.network, &solution.classes)?;
         }
-        Ok((settled, solution))
+        Ok((settled?, solution))
     }
 
     /// Runs whose seeds no other stage has, on all processors of the host. The caller's own thread alone asks whether to

@@ -1,105 +1,101 @@
-//! How long the station that takes longest needs to forget how it began, as far as open classes come to it: in runs much
-//! shorter than that its queue has not grown.
+//! How long a model remembers how it began, as far as open classes come to it: in runs much shorter than that no queue has
+//! grown. Said before by what open classes offer to stations; and by the runs themselves, which know of all that holds
+//! requests back.
 
-use crate::network::{Load, Network, Speed, Station};
-use crate::solution::Solution;
+use super::engine::{Measured, PARTS};
+use crate::network::{Fork, Load, Network, Speed, Station};
 use crate::solvers::mixed;
 
-/// A station and the time in which it forgets how it began, seconds.
-type Settling<'a> = (&'a Station, f64);
+/// Lengths of parts beyond which a memory cannot be told from one without end.
+const LONGEST: f64 = 16.0;
+/// Steps of a bisection that leave 1e-9 of it.
+const HALVINGS: usize = 34;
 
-/// The slowest station by what open classes offer alone; none where requests are lost.
-pub fn of_open_load(network: &Network) -> Option<Settling<'_>> {
-    let rates: Vec<(usize, f64)> = network.open().into_iter().map(|c| (c, rate(network, c, 0.0))).collect();
-    let offered = lossless(network).filter(|(_, s)| mixed::offered(network, s) > 0.0);
-    slowest(offered.map(|(_, s)| (s, Asked::of(s, &rates).relaxation())))
+/// The station that needs longest by what open classes offer alone, and that time, seconds; none where requests are lost.
+pub fn of_open_load(network: &Network) -> Option<(&Station, f64)> {
+    if network.stations.iter().any(|s| s.room.is_some()) {
+        return None;
+    }
+    let queues = network.stations.iter().enumerate().filter(|(_, s)| s.speed != Speed::Delay);
+    let offered = queues.filter(|(_, s)| mixed::offered(network, s) > 0.0);
+    offered.map(|(k, s)| (s, relaxation(network, k))).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The slowest station of an open class with all who are served before or beside it, these as `solution` has them; none
-/// where requests are lost.
-pub fn as_loaded<'a>(network: &'a Network, solution: &Solution) -> Option<Settling<'a>> {
-    let of = |class: usize, (k, station): (usize, &'a Station)| {
-        let is_ranked = station.discipline.is_ranked();
-        let own = network.classes[class].priority;
-        let is_beside = |c: &usize| !is_ranked || network.classes[*c].priority == own;
-        let before = if is_ranked { mixed::not_after(network, class) } else { network.open() };
-        let seen = |c: usize| (c, rate(network, c, solution.classes[c].throughput));
-        let asked = Asked::of(station, &before.into_iter().map(seen).collect::<Vec<_>>());
-        let waiting = |c: usize| {
-            // Who shares is as fast as others let it; who takes turns waits for what they have to do.
-            let served = if station.discipline.is_sharing() { class } else { c };
-            let weight = station.weight(c) / station.weight(class);
-            solution.stations[k].queue[c] * weight * station.demands[served] / station.visits[served]
-        };
-        let beside = network.closed().into_iter().filter(is_beside).map(waiting).sum();
-        (station, asked.relaxation() + asked.pushed_back(beside))
+/// The time in which a station forgets how it began, seconds: that of a single server with exponential services is their
+/// mean over `(1 - sqrt(utilisation))^2` (Cohen, The Single Server Queue, 1982). For the mean stands what is left, when
+/// somebody looks, of the work that the request under way brings.
+fn relaxation(network: &Network, station: usize) -> f64 {
+    let place = &network.stations[station];
+    let (mut work, mut left) = (0.0, 0.0);
+    for class in network.open() {
+        if let Load::Open { rate } = network.classes[class].load {
+            work += rate * place.demands[class];
+            left += 0.5 * rate * squared_work(network, station, class);
+        }
+    }
+    let (busy, mean) = (work / place.speed.limit(), left / work / place.speed.limit());
+    if busy < 1.0 {
+        mean / (1.0 - busy.sqrt()).powi(2)
+    } else {
+        f64::INFINITY
+    }
+}
+
+/// Mean square of the work that a request of a class brings to a station in all its visits, seconds squared.
+fn squared_work(network: &Network, station: usize, class: usize) -> f64 {
+    let place = &network.stations[station];
+    if place.demands[class] == 0.0 {
+        return 0.0;
+    }
+    let is_whole =
+        !network.pools.is_empty() || network.forks.iter().flat_map(Fork::stations).any(|k| k == station);
+    // Where work is not divided into the visits, one is the most that it may vary by.
+    let visits = if is_whole { 1.0 } else { place.visits[class] };
+    let squared_visits = if network.routing(class).is_some() {
+        // As if a request came back with the same chance each time.
+        visits * (2.0 * visits.max(1.0) - 1.0)
+    } else {
+        visits * visits + visits.fract() * (1.0 - visits.fract())
     };
-    let of = &of;
-    slowest(network.open().into_iter().flat_map(|class| {
-        lossless(network).filter(move |(_, s)| s.demands[class] > 0.0).map(move |at| of(class, at))
-    }))
+    let service = place.demands[class] / visits;
+    service * service * (visits * place.law(class).square_cv() + squared_visits)
 }
 
-fn slowest<'a>(all: impl Iterator<Item = Settling<'a>>) -> Option<Settling<'a>> {
-    all.max_by(|a, b| a.1.total_cmp(&b.1))
+/// The open class whose number in the system was seen to forget most slowly, and the time that takes, seconds.
+pub fn as_seen(network: &Network, runs: &[Measured]) -> Option<(usize, f64)> {
+    let times = network.open().into_iter().map(|class| (class, relaxation_seen(runs, class)));
+    times.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Requests per second of a class, a closed one having been seen to complete so many.
-fn rate(network: &Network, class: usize, seen: f64) -> f64 {
-    match network.classes[class].load {
-        Load::Open { rate } => rate,
-        Load::Closed { .. } => seen,
+/// From how much less means over parts of the runs scatter than the number itself: the integral of its autocorrelation,
+/// once for a number that swings about its mean, and twice for one that comes and goes as the line of a single server
+/// does (Abate and Whitt, "Transient Behavior of the M/M/1 Queue", 1987).
+fn relaxation_seen(runs: &[Measured], class: usize) -> f64 {
+    let part = runs[0].span / PARTS as f64;
+    let means: Vec<f64> =
+        runs.iter().flat_map(|run| run.in_system.iter().map(|numbers| numbers[class] / part)).collect();
+    let mean = means.iter().sum::<f64>() / means.len() as f64;
+    let scatter = means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (means.len() - 1) as f64;
+    let variance = super::average(runs, |run| run.squared[class]) - mean * mean;
+    if variance > 0.0 {
+        part * memory(scatter / variance) * (1.0 + (variance / (mean * mean)).min(1.0))
+    } else {
+        0.0
     }
 }
 
-/// The stations with queues, by number; none where requests are lost.
-fn lossless(network: &Network) -> impl Iterator<Item = (usize, &Station)> {
-    let is_lossless = network.stations.iter().all(|s| s.room.is_none());
-    let queues = move |(_, s): &(usize, &Station)| is_lossless && s.speed != Speed::Delay;
-    network.stations.iter().enumerate().filter(queues)
-}
-
-/// What classes ask of a station.
-struct Asked {
-    /// Of what it can do.
-    busy: f64,
-    /// What is left of the service under way when somebody looks, of all servers together, seconds.
-    left: f64,
-    limit: f64,
-}
-
-impl Asked {
-    /// With so many requests of these classes per second.
-    fn of(station: &Station, rates: &[(usize, f64)]) -> Self {
-        let (mut work, mut left, limit) = (0.0, 0.0, station.speed.limit());
-        for &(class, rate) in rates.iter().filter(|(class, _)| station.demands[*class] > 0.0) {
-            let load = rate * station.demands[class];
-            let service = station.demands[class] / station.visits[class];
-            work += load;
-            left += load * service * 0.5 * (1.0 + station.law(class).square_cv());
-        }
-        Self { busy: work / limit, left: left / work / limit, limit }
-    }
-
-    /// The time in which a station forgets how it began, seconds: that of a single server with exponential services is
-    /// their mean over `(1 - sqrt(utilisation))^2` (Cohen, The Single Server Queue, 1982). For the mean of several services
-    /// stands what is left of the one under way.
-    fn relaxation(&self) -> f64 {
-        if self.busy < 1.0 {
-            self.left / (1.0 - self.busy.sqrt()).powi(2)
+/// How long the memory of a number is that fades exponentially, in lengths of the parts whose means scatter by `share` of
+/// its variance: the `m` of `share = 2 m (1 - m (1 - exp(-1 / m)))`.
+fn memory(share: f64) -> f64 {
+    let scatters = |m: f64| 2.0 * m * (1.0 + m * (-1.0 / m).exp_m1());
+    let (mut low, mut high) = (0.0, LONGEST);
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (low + high);
+        if scatters(middle) < share {
+            low = middle
         } else {
-            f64::INFINITY
+            high = middle
         }
     }
-
-    /// How much longer that takes beside closed requests with so much work waiting, seconds. A longer queue of open ones
-    /// gets a larger part of the station: `n` of them `n s / (n s + waiting)`, which answers to a change of `n` with
-    /// `(1 - utilisation)^2 / waiting` of it per second.
-    fn pushed_back(&self, waiting: f64) -> f64 {
-        if self.busy < 1.0 {
-            waiting / self.limit / (1.0 - self.busy).powi(2)
-        } else {
-            f64::INFINITY
-        }
-    }
+    high
 }

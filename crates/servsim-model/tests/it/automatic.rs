@@ -3,7 +3,6 @@
 use crate::common::Draw;
 use servsim_model::bands::Accuracy;
 use servsim_model::sim::Plan;
-use servsim_model::solution::Interval;
 use servsim_model::solvers::bounds::bounds;
 use servsim_model::{solve, Class, Discipline, ModelError, Network, Options, Pool, Solution, Speed, Station};
 
@@ -203,50 +202,6 @@ fn a_class_that_others_let_nothing_through_is_refused_with_that_reason() {
     assert!(broken.contains("use `simulation`"), "{broken}");
     let simulated = solve(&network, "simulation", &Options::default()).unwrap_err().to_string();
     assert_eq!(simulated, refused);
-}
-
-#[test]
-fn a_run_too_short_to_fill_a_busy_queue_is_lengthened_or_refused() {
-    let at = |rate: f64, requests: f64| {
-        let network = Network::new("n", vec![Class::open("web", rate)], vec![Station::queue("cpu", &[1.0])]);
-        let simulation = Plan { requests, ..Plan::default() };
-        solve(&network, "simulation", &Options { simulation, ..Options::default() })
-    };
-    // The mean of 20 was simulated as 15.8 in runs of 400 requests.
-    let response = at(0.95, 400.0).unwrap().classes[0].response_interval.unwrap();
-    assert!(response.low < 20.0 && 20.0 < response.high, "{response:?}");
-    let text = at(0.999, 20_000.0).unwrap_err().to_string();
-    assert!(text.contains("`cpu` is so near saturation") && text.contains("simulate "), "{text}");
-}
-
-/// A closed request that is served first half of the time interrupts a single server: its queue is that of a server that
-/// breaks down (White and Christie, Operations Research 6, 1958), with means of 1 s between and of breakdowns.
-#[test]
-fn an_open_class_behind_a_closed_one_is_simulated_until_it_settles_or_refused() {
-    let behind = |rate: f64| {
-        let mut classes = vec![Class::closed("batch", 1, 1.0), Class::open("web", rate)];
-        classes[0].priority = 1;
-        let cpu = Station::queue("cpu", &[1.0, 0.1]).with_discipline(Discipline::Priority);
-        solve(&Network::new("n", classes, vec![cpu]), "simulation", &Options::default())
-    };
-    let expected = 3.5 / (5.0 - 4.7);
-    let web = behind(4.7).unwrap().classes[1].response_interval.unwrap();
-    assert!(0.9 * expected < web.low && web.low < expected && expected < web.high, "{web:?} {expected}");
-    let fault = behind(4.9).unwrap_err().to_string();
-    assert!(fault.contains("`cpu` is so near saturation") && fault.contains("simulate "), "{fault}");
-}
-
-/// What the open class leaves of a station that is never idle is the closed class's; their queue takes hours to grow.
-#[test]
-fn an_open_class_beside_many_closed_requests_is_simulated_until_it_settles() {
-    let classes = vec![Class::closed("batch", 100, 1.0), Class::open("web", 8.0)];
-    let cpu = Station::queue("cpu", &[1.0, 0.1]).with_discipline(Discipline::Fcfs);
-    let found = solve(&Network::new("n", classes, vec![cpu]), "simulation", &Options::default()).unwrap();
-    let batch = &found.classes[0];
-    let contains =
-        |interval: Option<Interval>, value| interval.unwrap().low < value && value < interval.unwrap().high;
-    assert!(contains(batch.throughput_interval, 0.2), "{batch:?}");
-    assert!(contains(batch.response_interval, 100.0 / 0.2 - 1.0), "{batch:?}");
 }
 
 #[test]

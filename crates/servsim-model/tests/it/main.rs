@@ -13,4 +13,5 @@ mod parts;
 mod percentiles;
 mod referee;
 mod refusals;
+mod settling;
 mod simulation;

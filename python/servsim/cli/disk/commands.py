@@ -366,7 +366,8 @@ def capture(
         f"{facts['lost_events']} events lost; "
         f"the reader used {used}"
     )
-    print(f"wrote {output}; leave the tracer's own requests out with --tracer {facts['tracer']} --exclude-tracer")
+    own = f"; leave the tracer's own requests out with --tracer {facts['tracer']} --exclude-tracer"
+    print(f"wrote {output}{own if report.get('by_tracer') else ''}")
 
 
 def _refuse_to_fit(context: typer.Context, model_file: str | None) -> None:

@@ -1,0 +1,51 @@
+//! What a replication measures.
+
+use crate::sim::histogram::Histogram;
+
+/// Parts of equal length in which the measured time is looked at.
+pub const PARTS: usize = 4;
+
+/// What one replication measured, per class, station and pool.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Measured time, seconds.
+    pub span: f64,
+    /// Requests completed per class.
+    pub completed: Vec<u64>,
+    /// Requests lost per class, for want of room.
+    pub lost: Vec<u64>,
+    /// Sum of response times per class.
+    pub response: Vec<f64>,
+    /// Distribution of response times per class.
+    pub histogram: Vec<Histogram>,
+    /// Integral of the number present `[station][class]`.
+    pub present: Vec<Vec<f64>>,
+    /// Integral of the speed in use per station.
+    pub work: Vec<f64>,
+    /// Integral of units held per pool.
+    pub held: Vec<f64>,
+    /// Integral of requests waiting per pool.
+    pub waiting: Vec<f64>,
+    /// Integral of the number in the system, over each of [`PARTS`] parts of the span, `[part][class]`.
+    pub in_system: Vec<Vec<f64>>,
+    /// Integral of the square of that number per class.
+    pub squared: Vec<f64>,
+}
+
+impl Measured {
+    pub(super) fn nothing(classes: usize, stations: usize, pools: usize) -> Self {
+        Self {
+            span: 0.0,
+            completed: vec![0; classes],
+            lost: vec![0; classes],
+            response: vec![0.0; classes],
+            histogram: vec![Histogram::default(); classes],
+            present: vec![vec![0.0; classes]; stations],
+            work: vec![0.0; stations],
+            held: vec![0.0; pools],
+            waiting: vec![0.0; pools],
+            in_system: Vec::with_capacity(PARTS),
+            squared: Vec::new(),
+        }
+    }
+}
