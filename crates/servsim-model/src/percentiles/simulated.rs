@@ -49,22 +49,20 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
     };
     let longest = requests.max(asked * LONGER);
     let measured = loop {
-        let plan = Plan { requests, ..first.clone() };
-        let found = ready.solve(&Options { simulation: plan, ..options.clone() });
-        let last = requests >= longest;
-        match found {
+        match ready.at_least(options, requests) {
             Err(ModelError::Interrupted) => return Err(ModelError::Interrupted),
             // Too near saturation, or too few requests of a rare class.
-            Err(error) if last => {
+            Err(error) if requests >= longest => {
                 solution.notes.push(format!("percentiles withheld: {error}"));
                 return Ok(());
             }
-            Err(_) => requests *= 2.0,
-            Ok(found) => {
+            Err(_) => requests = longest,
+            Ok((simulated, found)) => {
+                requests = simulated;
                 let known = |(a, b): (&ClassResult, &ClassResult)| {
                     widest(a) <= WANTED && (!exact || bias(a, b) <= WANTED)
                 };
-                if last || found.classes.iter().zip(&solution.classes).all(known) {
+                if requests >= longest || found.classes.iter().zip(&solution.classes).all(known) {
                     break found;
                 }
                 let needed = found.classes.iter().map(|class| (widest(class) / WANTED).powi(2));
@@ -73,12 +71,14 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
         }
         requests = requests.min(longest);
     };
+    // The first says how many runs there were, which is said here too.
+    solution.notes.extend(measured.notes.into_iter().skip(1));
     let mut given = false;
     for (class, simulated) in solution.classes.iter_mut().zip(&measured.classes) {
         let off = bias(simulated, class);
         if exact && off > BIASED {
             solution.notes.push(format!(
-                "percentiles of `{}` withheld: the simulated mean response time is {:.0} % off the exact one after {requests:.0} requests in each of {runs} runs, so the model is too near saturation; simulate longer with `requests` above {longest:.0}",
+                "percentiles of `{}` withheld: the simulated mean response time is {:.0} % off the exact one after {requests:.0} requests in each of {runs} runs, so the model is too near saturation; simulate longer with `requests` above {requests:.0}",
                 class.name, off * 100.0
             ));
             continue;
@@ -92,7 +92,7 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
                 given = true;
             } else {
                 solution.notes.push(format!(
-                    "p{percent} of `{}` withheld: known to {:.0} % only after {requests:.0} requests in each of {runs} runs; simulate longer with `requests` above {longest:.0}",
+                    "p{percent} of `{}` withheld: known to {:.0} % only after {requests:.0} requests in each of {runs} runs; simulate longer with `requests` above {requests:.0}",
                     class.name, (high - low) / time * 50.0
                 ));
             }

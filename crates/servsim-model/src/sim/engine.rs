@@ -81,7 +81,7 @@ impl<'a> Engine<'a> {
             servers: network.stations.iter().map(Server::new).collect(),
             pools: network.pools.iter().map(pool).collect(),
             counts: vec![vec![0; classes]; stations],
-            presence: Presence::new(classes),
+            presence: Presence::new(classes, stations),
             rooms: Rooms::new(network),
             touched: vec![0.0; stations + network.pools.len()],
             measured: Measured::nothing(classes, stations, network.pools.len()),
@@ -123,7 +123,7 @@ impl<'a> Engine<'a> {
         self.begin_measuring();
         for part in 1..=PARTS {
             self.run_until(warmup + span * part as f64 / PARTS as f64, &interrupted)?;
-            self.measured.in_system.push(self.presence.end_part(self.now));
+            self.measured.numbers.push(self.presence.end_part(self.now));
         }
         self.measured.squared = self.presence.take_squares();
         self.settle_all();
@@ -168,7 +168,7 @@ impl<'a> Engine<'a> {
                         self.served(job);
                     }
                 } else if let Some(job) = self.servers[station].complete(self.now) {
-                    self.counts[station][self.jobs[job as usize].class] -= 1;
+                    self.goes(job, station);
                     self.set_alarm(station);
                     if self.rooms.block {
                         self.let_in(station);
@@ -286,9 +286,16 @@ impl<'a> Engine<'a> {
         };
         self.settle_station(station);
         self.counts[station][class] += 1;
+        self.presence.enters(self.network.classes.len() + station, self.now);
         let priority = self.network.classes[class].priority;
         self.servers[station].arrive(self.now, job, work, priority, place.weight(class));
         self.set_alarm(station);
+    }
+
+    /// A request is at a station no longer, whose measures are settled.
+    fn goes(&mut self, job: JobId, station: usize) {
+        self.counts[station][self.jobs[job as usize].class] -= 1;
+        self.presence.leaves(self.network.classes.len() + station, self.now);
     }
 
     fn set_alarm(&mut self, station: usize) {

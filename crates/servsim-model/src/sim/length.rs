@@ -155,7 +155,8 @@ impl Pace {
         simulated: f64,
         runs: &[Measured],
     ) -> Result<f64, ModelError> {
-        let Some((class, time)) = settling::as_seen(network, runs) else { return Ok(simulated) };
+        let classes = network.open();
+        let Some((at, time)) = settling::as_seen(runs, &classes) else { return Ok(simulated) };
         let settling = |relaxations: f64| relaxations * time * self.rate;
         let (fewest, most) = (settling(FEWEST_RELAXATIONS), self.requests_in(plan, MOST_VISITS));
         if fewest <= simulated {
@@ -168,8 +169,39 @@ impl Pace {
         } else if simulated < most && fewest < PERHAPS * most {
             Ok(most)
         } else {
-            let who = format!("class `{}`", network.classes[class].name);
+            let who = format!("class `{}`", network.classes[classes[at]].name);
             Err(near_saturation(&who, simulated, settling(RELAXATIONS)))
+        }
+    }
+
+    /// Requests per replication: as many as were simulated, or more where closed classes were seen to need them to spread
+    /// over the stations; beyond a share of [`MOST_VISITS`], as throughput and response do not depend on it, a note.
+    pub fn spread_by(
+        &self,
+        network: &Network,
+        plan: &Plan,
+        simulated: f64,
+        runs: &[Measured],
+    ) -> (f64, Option<String>) {
+        if network.closed().is_empty() {
+            return (simulated, None);
+        }
+        let classes = network.classes.len();
+        let stations: Vec<usize> = (0..network.stations.len()).map(|k| classes + k).collect();
+        let Some((at, time)) = settling::as_seen(runs, &stations) else { return (simulated, None) };
+        let settling = |relaxations: f64| relaxations * time * self.rate;
+        let most = SURE * self.requests_in(plan, MOST_VISITS);
+        if settling(FEWEST_RELAXATIONS) <= simulated {
+            (simulated, None)
+        } else if simulated < most {
+            (settling(RELAXATIONS).min(most), None)
+        } else {
+            let note = format!(
+                "how many are at station `{}` changes so slowly that {simulated:.0} requests per replication hardly tell: \
+                 simulated figures of stations, and percentiles, may be off by more than an interval says; ask for more",
+                network.stations[at].name
+            );
+            (simulated, Some(note))
         }
     }
 }

@@ -126,18 +126,26 @@ impl<'a> Simulation<'a> {
         self.run(options)
     }
 
+    /// Simulates as many requests per replication, or more. Returns how many it were in the end.
+    ///
+    /// # Errors
+    /// As [`solve`].
+    pub fn at_least(&self, options: &Options, requests: f64) -> Result<(f64, Solution), ModelError> {
+        check(self.network, options)?;
+        let plan = Plan { requests, ..options.simulation.clone() };
+        self.as_long_as_it_takes(options, self.pace.settled(self.network, &plan)?)
+    }
+
     /// A wanted precision is reached by runs that are as long as other runs, not reported, say. Runs that were made
     /// longer until their own interval is narrow stop most readily where chance has made it too narrow.
     fn run(&self, options: &Options) -> Result<Solution, ModelError> {
         let plan = &options.simulation;
         let mut shortest = self.pace.settled(self.network, plan)?;
         let Some(wanted) = plan.half_width else {
-            return self.as_long_as_it_takes(options, shortest);
+            return Ok(self.as_long_as_it_takes(options, shortest)?.1);
         };
         let scout = Plan { requests: plan.requests / SHORTER, ..plan.clone() };
         let mut requests = self.pace.settled(self.network, &scout).unwrap_or(shortest);
-        // No longer than the bound on visits allows, but never too short to settle.
-        let most = plan.visits.map_or(f64::INFINITY, |most| self.pace.requests_in(plan, most)).max(shortest);
         let mut stage = 0;
         loop {
             let found = self.look(options, requests, stage);
@@ -151,15 +159,16 @@ impl<'a> Simulation<'a> {
                 }
                 found => found?,
             };
-            if settled > requests {
-                (shortest, requests) = (settled.max(shortest), settled);
-                continue;
-            }
+            let is_settled = settled <= requests;
+            shortest = if is_settled { shortest } else { settled.max(shortest) };
+            // No longer than the bound on visits allows, but never too short to settle.
+            let bound = plan.visits.map_or(f64::INFINITY, |visits| self.pace.requests_in(plan, visits));
+            let most = bound.max(shortest);
             let widest = widest_interval(&solution);
-            if reported && widest <= wanted {
+            if reported && is_settled && widest <= wanted {
                 return Ok(solution);
             }
-            if reported && requests >= most {
+            if reported && is_settled && requests >= most {
                 let note = format!(
                     "the widest interval is ± {:.1} %; for less, give a half-width or more requests per replication",
                     100.0 * widest
@@ -169,7 +178,7 @@ impl<'a> Simulation<'a> {
             }
             let needed = (requests * MARGIN * (widest / wanted).powi(2)).min(most);
             let longest = MOST_LONGER * shortest;
-            if needed > longest {
+            if is_settled && needed > longest {
                 // With some to spare, so that what is advised can be had.
                 let reached = 1.5 * widest * (MARGIN * requests / longest).sqrt();
                 return Err(ModelError::invalid(
@@ -179,17 +188,18 @@ impl<'a> Simulation<'a> {
                     format!("ask for {reached:.1e} or more, or for more requests per replication"),
                 ));
             }
-            requests = needed.max(if reported { requests } else { shortest });
+            let least = if reported && is_settled { requests } else { shortest };
+            requests = needed.min(longest).max(least);
         }
     }
 
     /// Runs that are longer each time, until they are long enough by what they saw themselves.
-    fn as_long_as_it_takes(&self, options: &Options, shortest: f64) -> Result<Solution, ModelError> {
+    fn as_long_as_it_takes(&self, options: &Options, shortest: f64) -> Result<(f64, Solution), ModelError> {
         let (mut requests, mut stage) = (shortest, 0);
         loop {
             let (settled, solution) = self.look(options, requests, stage)?;
             if settled <= requests {
-                return Ok(solution);
+                return Ok((requests, solution));
             }
             (requests, stage) = (settled, stage + 1);
         }
@@ -200,13 +210,15 @@ impl<'a> Simulation<'a> {
     fn look(&self, options: &Options, requests: f64, stage: u64) -> Result<(f64, Solution), ModelError> {
         let plan = &options.simulation;
         let runs = self.replicate(plan, requests, stage)?;
-        let solution = summarise(self.network, &runs, &options.percentiles)?;
+        let mut solution = summarise(self.network, &runs, &options.percentiles)?;
         keeping_up::left_enough(self.network, &solution.classes)?;
         let settled = self.pace.settled_by(self.network, plan, requests, &runs);
         if !settled.as_ref().is_ok_and(|more| *more > requests) {
             keeping_up::keep_up(self.network, &solution.classes)?;
         }
-        Ok((settled?, solution))
+        let (spread, note) = self.pace.spread_by(self.network, plan, requests, &runs);
+        solution.notes.extend(note);
+        Ok((settled?.max(spread), solution))
     }
 
     /// Runs whose seeds no other stage has, on all processors of the host. The caller's own thread alone asks whether to

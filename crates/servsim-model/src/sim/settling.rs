@@ -61,22 +61,23 @@ fn squared_work(network: &Network, station: usize, class: usize) -> f64 {
     service * service * (visits * place.law(class).square_cv() + squared_visits)
 }
 
-/// The open class whose number in the system was seen to forget most slowly, and the time that takes, seconds.
-pub fn as_seen(network: &Network, runs: &[Measured]) -> Option<(usize, f64)> {
-    let times = network.open().into_iter().map(|class| (class, relaxation_seen(runs, class)));
+/// Which of these numbers, as [`Measured::numbers`] has them, was seen to forget most slowly, and the time that takes,
+/// seconds.
+pub fn as_seen(runs: &[Measured], numbers: &[usize]) -> Option<(usize, f64)> {
+    let times = numbers.iter().map(|&number| relaxation_seen(runs, number)).enumerate();
     times.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// From how much less means over parts of the runs scatter than the number itself: the integral of its autocorrelation,
 /// once for a number that swings about its mean, and twice for one that comes and goes as the line of a single server
 /// does (Abate and Whitt, "Transient Behavior of the M/M/1 Queue", 1987).
-fn relaxation_seen(runs: &[Measured], class: usize) -> f64 {
+fn relaxation_seen(runs: &[Measured], number: usize) -> f64 {
     let part = runs[0].span / PARTS as f64;
     let means: Vec<f64> =
-        runs.iter().flat_map(|run| run.in_system.iter().map(|numbers| numbers[class] / part)).collect();
+        runs.iter().flat_map(|run| run.numbers.iter().map(|numbers| numbers[number] / part)).collect();
     let mean = means.iter().sum::<f64>() / means.len() as f64;
     let scatter = means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (means.len() - 1) as f64;
-    let variance = super::average(runs, |run| run.squared[class]) - mean * mean;
+    let variance = super::average(runs, |run| run.squared[number]) - mean * mean;
     if variance > 0.0 {
         part * memory(scatter / variance) * (1.0 + (variance / (mean * mean)).min(1.0))
     } else {

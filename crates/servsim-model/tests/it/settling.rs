@@ -99,3 +99,16 @@ fn requests_that_come_back_are_simulated_for_longer() {
     cpu.visits = vec![10.0];
     holds(&web(9.7, vec![cpu]), 0.1 / (1.0 - 0.97));
 }
+
+/// Where a thousand closed requests are spread as likely over two stations in one way as in another, they begin at the
+/// first, and move on by chance.
+#[test]
+fn closed_requests_are_simulated_until_they_have_spread_or_said_not_to_have() {
+    let two = |population| Network::single(population, 0.0, &[0.1, 0.1]);
+    let spread = simulated(&two(200)).unwrap();
+    let first = spread.stations[0].queue[0];
+    assert!((88.0..=112.0).contains(&first), "{first} of 200");
+    let said = |solution: &Solution| solution.notes.iter().any(|note| note.contains("changes so slowly"));
+    assert!(!said(&spread), "{:?}", spread.notes);
+    assert!(said(&simulated(&two(2000)).unwrap()));
+}

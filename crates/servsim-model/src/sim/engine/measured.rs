@@ -26,9 +26,10 @@ pub struct Measured {
     pub held: Vec<f64>,
     /// Integral of requests waiting per pool.
     pub waiting: Vec<f64>,
-    /// Integral of the number in the system, over each of [`PARTS`] parts of the span, `[part][class]`.
-    pub in_system: Vec<Vec<f64>>,
-    /// Integral of the square of that number per class.
+    /// Integral over each of [`PARTS`] parts of the span of the number in the system per class, and behind these of the
+    /// number at each station, `[part][class or station]`.
+    pub numbers: Vec<Vec<f64>>,
+    /// Integral of the square of that number.
     pub squared: Vec<f64>,
 }
 
@@ -44,7 +45,7 @@ impl Measured {
             work: vec![0.0; stations],
             held: vec![0.0; pools],
             waiting: vec![0.0; pools],
-            in_system: Vec::with_capacity(PARTS),
+            numbers: Vec::with_capacity(PARTS),
             squared: Vec::new(),
         }
     }
