@@ -111,10 +111,9 @@ impl Pace {
         (warmup + span) * self.rate * self.visits * plan.replications as f64
     }
 
-    /// About how many requests per replication can be simulated with so many visits to stations.
-    pub fn requests_in(&self, plan: &Plan, visits: f64) -> f64 {
-        let all = visits / (self.visits * plan.replications as f64);
-        (all / (1.0 + plan.warmup)).min(all - CYCLES * self.cycle * self.rate)
+    /// About how many requests per replication take [`MOST_VISITS`], beside a warm-up that closed classes may need longer.
+    fn most(&self, plan: &Plan) -> f64 {
+        MOST_VISITS / (self.visits * plan.replications as f64 * (1.0 + plan.warmup))
     }
 
     /// Requests per replication: the plan's, or more where an open station would not settle in them, or a class would
@@ -125,7 +124,7 @@ impl Pace {
     pub fn settled(&self, network: &Network, plan: &Plan) -> Result<f64, ModelError> {
         let seeing = EACH * self.for_one;
         let requests = plan.requests;
-        let most = self.requests_in(plan, MOST_VISITS);
+        let most = self.most(plan);
         if seeing > requests.max(most) {
             let fault = format!(
                 "of {:.0} requests one is of the class that completes most seldom, and {requests:.0} requests per replication would hardly see it",
@@ -158,7 +157,7 @@ impl Pace {
         let classes = network.open();
         let Some((at, time)) = settling::as_seen(runs, &classes) else { return Ok(simulated) };
         let settling = |relaxations: f64| relaxations * time * self.rate;
-        let (fewest, most) = (settling(FEWEST_RELAXATIONS), self.requests_in(plan, MOST_VISITS));
+        let (fewest, most) = (settling(FEWEST_RELAXATIONS), self.most(plan));
         if fewest <= simulated {
             Ok(simulated)
         } else if fewest <= most {
@@ -190,7 +189,7 @@ impl Pace {
         let stations: Vec<usize> = (0..network.stations.len()).map(|k| classes + k).collect();
         let Some((at, time)) = settling::as_seen(runs, &stations) else { return (simulated, None) };
         let settling = |relaxations: f64| relaxations * time * self.rate;
-        let most = SURE * self.requests_in(plan, MOST_VISITS);
+        let most = SURE * self.most(plan);
         if settling(FEWEST_RELAXATIONS) <= simulated {
             (simulated, None)
         } else if simulated < most {

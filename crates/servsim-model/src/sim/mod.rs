@@ -162,8 +162,8 @@ impl<'a> Simulation<'a> {
             let is_settled = settled <= requests;
             shortest = if is_settled { shortest } else { settled.max(shortest) };
             // No longer than the bound on visits allows, but never too short to settle.
-            let bound = plan.visits.map_or(f64::INFINITY, |visits| self.pace.requests_in(plan, visits));
-            let most = bound.max(shortest);
+            let visits = self.pace.effort(plan, requests);
+            let most = plan.visits.map_or(f64::INFINITY, |bound| bound * requests / visits).max(shortest);
             let widest = widest_interval(&solution);
             if reported && is_settled && widest <= wanted {
                 return Ok(solution);
