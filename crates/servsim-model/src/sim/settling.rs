@@ -93,9 +93,9 @@ fn memory(share: f64) -> f64 {
     for _ in 0..HALVINGS {
         let middle = 0.5 * (low + high);
         if scatters(middle) < share {
-            low = middle
+            low = middle;
         } else {
-            high = middle
+            high = middle;
         }
     }
     high
