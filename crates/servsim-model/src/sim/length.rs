@@ -12,7 +12,7 @@ use crate::network::{Load, Network, Station};
 
 /// Visits to stations, of all replications together, up to which a run is lengthened unasked: some seconds.
 pub const MOST_VISITS: f64 = 2e7;
-/// Relaxation times that a replication measures at least.
+/// Relaxation times that a replication measures where so many can be had.
 const RELAXATIONS: f64 = 50.0;
 /// As many are enough: a further look has its price.
 const FEWEST_RELAXATIONS: f64 = 20.0;
@@ -111,6 +111,13 @@ impl Pace {
         (warmup + span) * self.rate * self.visits * plan.replications as f64
     }
 
+    /// The fewest requests per replication in which a model settles that takes so many seconds to forget how it began,
+    /// and how many are simulated where that can be had.
+    fn length_for(&self, time: f64) -> (f64, f64) {
+        let requests = time * self.rate;
+        (FEWEST_RELAXATIONS * requests, RELAXATIONS * requests)
+    }
+
     /// About how many requests per replication take [`MOST_VISITS`], beside a warm-up that closed classes may need longer.
     fn most(&self, plan: &Plan) -> f64 {
         MOST_VISITS / (self.visits * plan.replications as f64 * (1.0 + plan.warmup))
@@ -134,12 +141,12 @@ impl Pace {
         }
         let requests = requests.max(seeing);
         let Some((station, time)) = settling::of_open_load(network) else { return Ok(requests) };
-        let settling = |relaxations: f64| relaxations * time * self.rate;
-        if settling(FEWEST_RELAXATIONS) > requests.max(most) {
+        let (fewest, enough) = self.length_for(time);
+        if fewest > requests.max(most) {
             let who = format!("station `{}`", station.name);
-            return Err(near_saturation(&who, requests, settling(FEWEST_RELAXATIONS)));
+            return Err(near_saturation(&who, requests, fewest));
         }
-        Ok(requests.max(settling(RELAXATIONS).min(most)))
+        Ok(requests.max(enough.min(most)))
     }
 
     /// Requests per replication: as many as were simulated, or more where these were seen to be too few for an open class
@@ -156,12 +163,12 @@ impl Pace {
     ) -> Result<f64, ModelError> {
         let classes = network.open();
         let Some((at, time)) = settling::as_seen(runs, &classes) else { return Ok(simulated) };
-        let settling = |relaxations: f64| relaxations * time * self.rate;
-        let (fewest, most) = (settling(FEWEST_RELAXATIONS), self.most(plan));
+        let (fewest, enough) = self.length_for(time);
+        let most = self.most(plan);
         if fewest <= simulated {
             Ok(simulated)
         } else if fewest <= most {
-            Ok(settling(RELAXATIONS).min(most))
+            Ok(enough.min(most))
         } else if simulated < SURE * most {
             // What short runs say of a slow queue is not enough for a refusal.
             Ok(SURE * most)
@@ -169,7 +176,7 @@ impl Pace {
             Ok(most)
         } else {
             let who = format!("class `{}`", network.classes[classes[at]].name);
-            Err(near_saturation(&who, simulated, settling(RELAXATIONS)))
+            Err(near_saturation(&who, simulated, enough))
         }
     }
 
@@ -188,12 +195,12 @@ impl Pace {
         let classes = network.classes.len();
         let stations: Vec<usize> = (0..network.stations.len()).map(|k| classes + k).collect();
         let Some((at, time)) = settling::as_seen(runs, &stations) else { return (simulated, None) };
-        let settling = |relaxations: f64| relaxations * time * self.rate;
+        let (fewest, enough) = self.length_for(time);
         let most = SURE * self.most(plan);
-        if settling(FEWEST_RELAXATIONS) <= simulated {
+        if fewest <= simulated {
             (simulated, None)
         } else if simulated < most {
-            (settling(RELAXATIONS).min(most), None)
+            (enough.min(most), None)
         } else {
             let note = format!(
                 "how many are at station `{}` changes so slowly that {simulated:.0} requests per replication hardly tell: \
