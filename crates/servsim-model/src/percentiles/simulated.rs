@@ -31,7 +31,7 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
     let exact = solution.nature == "exact";
     let runs = options.simulation.replications;
     let asked = options.simulation.requests;
-    let first = Plan { requests: asked / SHORTER, half_width: None, ..options.simulation.clone() };
+    let first = Plan { requests: asked / SHORTER, ..options.simulation.clone() };
     let ready = Simulation::new(network, &first).and_then(|ready| Ok((ready.effort(&first)?, ready)));
     let (mut requests, ready) = match ready {
         Err(ModelError::Interrupted) => return Err(ModelError::Interrupted),
@@ -71,8 +71,7 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
         }
         requests = requests.min(longest);
     };
-    // The first says how many runs there were, which is said here too.
-    solution.notes.extend(measured.notes.into_iter().skip(1));
+    solution.notes.extend(measured.notes);
     let mut given = false;
     for (class, simulated) in solution.classes.iter_mut().zip(&measured.classes) {
         let off = bias(simulated, class);

@@ -2,7 +2,6 @@
 //! Deterministic for a given seed. The random numbers are PCG XSL RR 128/64 (O'Neill 2014).
 
 mod measured;
-mod presence;
 mod rooms;
 
 use super::calendar::{Calendar, Event};
@@ -12,7 +11,6 @@ use crate::error::ModelError;
 use crate::network::{Load, Network};
 use crate::service::Law;
 pub use measured::{Measured, PARTS};
-use presence::Presence;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rooms::Rooms;
@@ -55,9 +53,12 @@ pub struct Engine<'a> {
     free_jobs: Vec<JobId>,
     servers: Vec<Server>,
     pools: Vec<Pool>,
+    /// Requests at each station, by class.
     counts: Vec<Vec<u32>>,
-    presence: Presence,
+    /// Requests in the system, by class.
+    in_system: Vec<u32>,
     rooms: Rooms,
+    /// When the measures of each station, pool and class were settled last, seconds.
     touched: Vec<f64>,
     measured: Measured,
     measuring: bool,
@@ -81,9 +82,9 @@ impl<'a> Engine<'a> {
             servers: network.stations.iter().map(Server::new).collect(),
             pools: network.pools.iter().map(pool).collect(),
             counts: vec![vec![0; classes]; stations],
-            presence: Presence::new(classes, stations),
+            in_system: vec![0; classes],
             rooms: Rooms::new(network),
-            touched: vec![0.0; stations + network.pools.len()],
+            touched: vec![0.0; stations + network.pools.len() + classes],
             measured: Measured::nothing(classes, stations, network.pools.len()),
             measuring: false,
             measure_from: 0.0,
@@ -122,10 +123,10 @@ impl<'a> Engine<'a> {
         self.run_until(warmup, &interrupted)?;
         self.begin_measuring();
         for part in 1..=PARTS {
+            self.measured.begin_part();
             self.run_until(warmup + span * part as f64 / PARTS as f64, &interrupted)?;
-            self.measured.numbers.push(self.presence.end_part(self.now));
+            self.settle_counts();
         }
-        self.measured.squared = self.presence.take_squares();
         self.settle_all();
         self.measured.span = span;
         for (k, server) in self.servers.iter().enumerate() {
@@ -168,7 +169,7 @@ impl<'a> Engine<'a> {
                         self.served(job);
                     }
                 } else if let Some(job) = self.servers[station].complete(self.now) {
-                    self.goes(job, station);
+                    self.counts[station][self.jobs[job as usize].class] -= 1;
                     self.set_alarm(station);
                     if self.rooms.block {
                         self.let_in(station);
@@ -184,7 +185,9 @@ impl<'a> Engine<'a> {
         let state = &mut self.jobs[job as usize];
         state.began = now;
         state.step = 0;
-        self.presence.enters(state.class, now);
+        let class = state.class;
+        self.settle_class(class);
+        self.in_system[class] += 1;
         self.proceed(job);
     }
 
@@ -286,16 +289,9 @@ impl<'a> Engine<'a> {
         };
         self.settle_station(station);
         self.counts[station][class] += 1;
-        self.presence.enters(self.network.classes.len() + station, self.now);
         let priority = self.network.classes[class].priority;
         self.servers[station].arrive(self.now, job, work, priority, place.weight(class));
         self.set_alarm(station);
-    }
-
-    /// A request is at a station no longer, whose measures are settled.
-    fn goes(&mut self, job: JobId, station: usize) {
-        self.counts[station][self.jobs[job as usize].class] -= 1;
-        self.presence.leaves(self.network.classes.len() + station, self.now);
     }
 
     fn set_alarm(&mut self, station: usize) {
@@ -315,7 +311,8 @@ impl<'a> Engine<'a> {
 
     fn dismiss(&mut self, job: JobId) {
         let class = self.jobs[job as usize].class;
-        self.presence.leaves(class, self.now);
+        self.settle_class(class);
+        self.in_system[class] -= 1;
         if self.network.classes[class].is_closed() {
             self.think(job);
         } else {
@@ -354,6 +351,17 @@ impl<'a> Engine<'a> {
             for (area, count) in self.measured.present[station].iter_mut().zip(&self.counts[station]) {
                 *area += f64::from(*count) * elapsed;
             }
+            let here = self.counts[station].iter().sum();
+            self.measured.count(self.in_system.len() + station, here, elapsed);
+        }
+    }
+
+    fn settle_class(&mut self, class: usize) {
+        let index = self.servers.len() + self.pools.len() + class;
+        let elapsed = self.now - self.touched[index];
+        self.touched[index] = self.now;
+        if self.measuring {
+            self.measured.count(class, self.in_system[class], elapsed);
         }
     }
 
@@ -369,17 +377,19 @@ impl<'a> Engine<'a> {
     }
 
     fn settle_all(&mut self) {
-        for k in 0..self.servers.len() {
-            self.settle_station(k);
-            self.servers[k].advance(self.now);
-        }
+        self.settle_counts();
+        self.servers.iter_mut().for_each(|server| server.advance(self.now));
+    }
+
+    /// Settles what is counted and leaves the servers alone, so that looking on changes no rounding in them.
+    fn settle_counts(&mut self) {
+        (0..self.servers.len()).for_each(|k| self.settle_station(k));
         (0..self.pools.len()).for_each(|p| self.settle_pool(p));
+        (0..self.in_system.len()).for_each(|c| self.settle_class(c));
     }
 
     fn begin_measuring(&mut self) {
         self.settle_all();
-        self.presence.end_part(self.now);
-        self.presence.take_squares();
         self.measuring = true;
         self.measure_from = self.now;
         self.servers.iter_mut().for_each(|s| s.work_done = 0.0);

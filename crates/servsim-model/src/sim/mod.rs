@@ -48,7 +48,7 @@ const MOST_LONGER: f64 = 4096.0;
 /// half-width is out of reach.
 pub fn solve(network: &Network, options: &Options) -> Result<Solution, ModelError> {
     check(network, options)?;
-    Simulation::new(network, &options.simulation)?.run(options)
+    Simulation::new(network, &options.simulation)?.solve(options)
 }
 
 /// Refuses plans that give no answer, and networks that have none.
@@ -123,7 +123,10 @@ impl<'a> Simulation<'a> {
     /// As [`solve`].
     pub fn solve(&self, options: &Options) -> Result<Solution, ModelError> {
         check(self.network, options)?;
-        self.run(options)
+        let mut solution = self.run(options)?;
+        let runs = options.simulation.replications;
+        solution.notes.insert(0, format!("{runs} replications; intervals are 95 %"));
+        Ok(solution)
     }
 
     /// Simulates as many requests per replication, or more. Returns how many it were in the end.
@@ -305,7 +308,7 @@ fn summarise(network: &Network, runs: &[Measured], percents: &[f64]) -> Result<S
         pools,
         iterations: runs.len(),
         residual: 0.0,
-        notes: vec![format!("{} replications; intervals are 95 %", runs.len())],
+        notes: Vec::new(),
     })
 }
 

@@ -26,13 +26,12 @@ pub fn of_open_load(network: &Network) -> Option<(&Station, f64)> {
 /// somebody looks, of the work that the request under way brings.
 fn relaxation(network: &Network, station: usize) -> f64 {
     let place = &network.stations[station];
-    let (mut work, mut left) = (0.0, 0.0);
-    for class in network.open() {
-        if let Load::Open { rate } = network.classes[class].load {
-            work += rate * place.demands[class];
-            left += 0.5 * rate * squared_work(network, station, class);
-        }
-    }
+    let left = |(class, load): (usize, &Load)| match load {
+        Load::Open { rate } => 0.5 * rate * squared_work(network, station, class),
+        Load::Closed { .. } => 0.0,
+    };
+    let left: f64 = network.classes.iter().map(|class| &class.load).enumerate().map(left).sum();
+    let work = mixed::offered(network, place);
     let (busy, mean) = (work / place.speed.limit(), left / work / place.speed.limit());
     if busy < 1.0 {
         mean / (1.0 - busy.sqrt()).powi(2)

@@ -10,7 +10,7 @@ fn simulated(network: &Network) -> Result<Solution, ModelError> {
     solve(network, "simulation", &Options::default())
 }
 
-/// One open class at stations of which the first takes a tenth of a second in all.
+/// One open class at these stations.
 fn web(rate: f64, stations: Vec<Station>) -> Network {
     Network::new("web", vec![Class::open("web", rate)], stations)
 }
@@ -100,7 +100,7 @@ fn requests_that_come_back_are_simulated_for_longer() {
     holds(&web(9.7, vec![cpu]), 0.1 / (1.0 - 0.97));
 }
 
-/// Where a thousand closed requests are spread as likely over two stations in one way as in another, they begin at the
+/// Where closed requests are spread as likely over two stations in one way as in another, they begin at the
 /// first, and move on by chance.
 #[test]
 fn closed_requests_are_simulated_until_they_have_spread_or_said_not_to_have() {

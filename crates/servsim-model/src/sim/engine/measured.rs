@@ -46,7 +46,21 @@ impl Measured {
             held: vec![0.0; pools],
             waiting: vec![0.0; pools],
             numbers: Vec::with_capacity(PARTS),
-            squared: Vec::new(),
+            squared: vec![0.0; classes + stations],
         }
+    }
+
+    /// Counts for the next part from here on.
+    pub(super) fn begin_part(&mut self) {
+        self.numbers.push(vec![0.0; self.squared.len()]);
+    }
+
+    /// So many were counted for so long, seconds, under this number.
+    pub(super) fn count(&mut self, number: usize, here: u32, elapsed: f64) {
+        let here = f64::from(here);
+        if let Some(part) = self.numbers.last_mut() {
+            part[number] += here * elapsed;
+        }
+        self.squared[number] += here * here * elapsed;
     }
 }

@@ -38,7 +38,7 @@ impl Engine<'_> {
     pub(super) fn vacate(&mut self, job: JobId) {
         let Some(station) = self.jobs[job as usize].keeps.take() else { return };
         self.settle_station(station);
-        self.goes(job, station);
+        self.counts[station][self.jobs[job as usize].class] -= 1;
         self.servers[station].release(self.now);
         self.set_alarm(station);
         self.let_in(station);
