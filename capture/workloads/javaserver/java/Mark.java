@@ -1,3 +1,8 @@
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
@@ -17,23 +22,26 @@ final class Mark {
     private Mark() {}
 
     static void load(String library) {
-        try {
-            System.load(file(library).toAbsolutePath().toString());
+        try (InputStream kept = Mark.class.getResourceAsStream("/" + library)) {
+            if (library.contains("/") || kept == null) {
+                System.load(Path.of(library).toAbsolutePath().toString());
+            } else {
+                loadCopy(kept);
+            }
             loaded = true;
-        } catch (java.io.IOException | UnsatisfiedLinkError wrong) {
+        } catch (IOException | UnsatisfiedLinkError wrong) {
             throw new Options.Wrong("--marks " + library + " cannot be loaded: " + wrong.getMessage());
         }
     }
 
-    /** The library: a file, or what lies in this program's archive under that name. */
-    private static java.nio.file.Path file(String library) throws java.io.IOException {
-        try (java.io.InputStream kept = Mark.class.getResourceAsStream("/" + library)) {
-            if (library.contains("/") || kept == null) {
-                return java.nio.file.Path.of(library);
-            }
-            java.nio.file.Path copy = java.nio.file.Files.createTempFile("mark", ".so");
-            java.nio.file.Files.copy(kept, copy, java.nio.file.StandardCopyOption.REPLACE_EXISTING);
-            return copy;
+    /** Loads what lies in this program's archive; the copy that this takes is needed no longer once it is mapped. */
+    private static void loadCopy(InputStream kept) throws IOException {
+        Path copy = Files.createTempFile("mark", ".so");
+        try {
+            Files.copy(kept, copy, StandardCopyOption.REPLACE_EXISTING);
+            System.load(copy.toString());
+        } finally {
+            Files.delete(copy);
         }
     }
 
