@@ -132,6 +132,11 @@ def read_toml(text: str) -> dict[str, Any]:
     return document
 
 
+def is_plain(value: object) -> bool:
+    """Say whether a value is text or a number, as a setting is."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
 def _check(document: object) -> None:
     fault = _fault(document, 0)
     if fault is not None:

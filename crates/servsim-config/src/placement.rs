@@ -164,7 +164,11 @@ impl Reader<'_> {
                 read.pages.push((selector, rule));
             }
         }
-        if let Some(threads) = table.get("threads").and_then(Item::as_table_like) {
+        let threads = table.get("threads");
+        if threads.is_some_and(|item| !item.is_table_like()) {
+            self.fault(&place, "threads: write [threads] and below it order = \"...\"");
+        }
+        if let Some(threads) = threads.and_then(Item::as_table_like) {
             let place = self.place(threads);
             self.tables.check_keys(threads, &["order"], &place);
             read.threads = self.choice(threads, "order", "node.threads", &place);

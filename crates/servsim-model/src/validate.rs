@@ -135,6 +135,12 @@ fn check_pools(network: &Network) -> Result<(), ModelError> {
                 "give it at least one unit",
             ));
         }
+        if !pool.calls.is_finite() || pool.calls <= 0.0 {
+            return Err(ModelError::invalid(
+                format!("pool `{}` is called {} times", pool.name, pool.calls),
+                "give a positive number of calls per request",
+            ));
+        }
         if pool.holds.len() != network.stations.len() * network.classes.len()
             || pool.parent.is_some_and(|p| p >= index)
         {

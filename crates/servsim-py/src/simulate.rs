@@ -25,6 +25,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(figure, module)?)?;
     module.add_function(wrap_pyfunction!(figures, module)?)?;
     module.add_function(wrap_pyfunction!(setting_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(placement_check, module)?)?;
     module.add_function(wrap_pyfunction!(protocol_table, module)?)?;
     Ok(())
 }
@@ -327,6 +328,15 @@ fn figure(path: &str) -> Option<String> {
 #[pyfunction]
 fn setting_keys() -> Vec<&'static str> {
     servsim_config::SETTINGS.iter().map(|setting| setting.key).collect()
+}
+
+/// Says what is wrong with a placement file, whatever machine it is for; `file` is used in messages.
+#[pyfunction]
+fn placement_check(text: &str, file: &str) -> PyResult<()> {
+    const ANY: usize = 1 << 20;
+    servsim_config::PlacementFile::from_toml(text, file, ANY, ANY)
+        .map(drop)
+        .map_err(|faults| errors::usage(faults.to_string()))
 }
 
 /// A protocol's table as Markdown, from the object that the simulator executes.

@@ -17,7 +17,7 @@ from typing import Any
 from servsim.cache import checkout, repository
 from servsim.capture.emulator import LEAST_MEMORY_MIB, MOST_MEMORY_MIB
 from servsim.capture.store import file_digest
-from servsim.documents import read_toml
+from servsim.documents import is_plain, read_toml
 from servsim.errors import UsageError
 
 #: The folder's description, the script that every workload has, and those that it may have.
@@ -250,8 +250,14 @@ class _Reader:
 
     def number(self, key: str, default: int, least: int, most: int) -> int:
         value = self.rest.pop(key, default)
-        if not isinstance(value, int) or not least <= value <= most:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise self.wrong(f"{key} must be a number from {least} to {most}")
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.rest.pop(key, False)
+        if not isinstance(value, bool):
+            raise self.wrong(f"{key} must be true or false")
         return value
 
     def settings(self) -> dict[str, Setting]:
@@ -265,28 +271,38 @@ class _Reader:
             known = {"default", "meaning", "unit", "load", "choices"}
             if not isinstance(table, dict) or not {"default", "meaning"} <= table.keys() <= known:
                 raise self.wrong(f"settings.{name} needs default and meaning, may have unit, load and choices")
-            default, meaning, unit = (str(table.get(key, "")) for key in ("default", "meaning", "unit"))
-            choices = tuple(map(str, table.get("choices", ())))
-            settings[name] = Setting(default, meaning, unit, table.get("load") is True, choices)
+            default, meaning, unit = table["default"], table["meaning"], table.get("unit", "")
+            choices, load = table.get("choices", []), table.get("load", False)
+            if not isinstance(choices, list) or not all(map(is_plain, [default, *choices])):
+                raise self.wrong(f"settings.{name}: default and the list of choices must be texts or numbers")
+            if not isinstance(meaning, str) or not isinstance(unit, str) or not isinstance(load, bool):
+                raise self.wrong(f"settings.{name}: meaning and unit must be texts, load true or false")
+            settings[name] = Setting(str(default), meaning, unit, load, tuple(map(str, choices)))
         return settings
 
     def scales(self, settings: Mapping[str, Setting]) -> dict[str, dict[str, str]]:
         scales = {}
-        for name, table in self.rest.pop("scales", {}).items():
-            if not isinstance(table, dict) or not table.keys() <= {*settings, MEMORY}:
-                raise self.wrong(f"scales.{name} must give values to settings that there are")
+        tables = self.rest.pop("scales", {})
+        if not isinstance(tables, dict):
+            raise self.wrong("scales must be tables")
+        for name, table in tables.items():
+            known = isinstance(table, dict) and table.keys() <= {*settings, MEMORY}
+            if not known or not all(map(is_plain, table.values())):
+                raise self.wrong(f"scales.{name} must give texts or numbers to settings that there are")
             scales[name] = {key: str(value) for key, value in table.items()}
         return scales
 
     def numbers(self, key: str) -> dict[str, int]:
         table = self.rest.pop(key, {})
-        if not isinstance(table, dict) or not all(isinstance(value, int) and value >= 0 for value in table.values()):
+        if not isinstance(table, dict):
             raise self.wrong(f"{key} must be a table of numbers")
+        if not all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in table.values()):
+            raise self.wrong(f"{key} must be whole numbers from 0")
         return table
 
     def locks(self) -> dict[str, str]:
         table = self.rest.pop("locks", {})
-        if not isinstance(table, dict) or not set(table.values()) <= set(LOCKING):
+        if not isinstance(table, dict) or not all(value in list(LOCKING) for value in table.values()):
             raise self.wrong(f"locks must say of each function one of: {', '.join(LOCKING)}")
         return table
 
@@ -303,7 +319,7 @@ class _Reader:
             build=self.texts("build"),
             server=self.text("server"),
             locks=self.locks(),
-            server_settings=self.rest.pop("server_settings", False) is True,
+            server_settings=self.flag("server_settings"),
             unread=self.texts("unread"),
             prepare=self.texts("prepare"),
             memory_mib=memory,

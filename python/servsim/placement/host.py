@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from servsim import _core
 from servsim.documents import read_toml, text_of
 from servsim.errors import UsageError
 from servsim.rset import Machine, ResourceSet, Rule, Threads, listed
@@ -79,6 +80,7 @@ def on_host(path: Path, program: str, here: Machine, processors: frozenset[int] 
         document = read_toml(text)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
+    _core.placement_check(text, str(path))
     held = here.inherited.processors if processors is None else processors
     reader = _Reader(path, Path(program).name, here, held)
     found = reader.read(document)
@@ -91,8 +93,12 @@ def on_host(path: Path, program: str, here: Machine, processors: frozenset[int] 
     return found
 
 
+def _address(word: str) -> int:
+    return int(word, 16 if word.startswith("0x") else 10)
+
+
 class _Reader:
-    """Collects what can be followed and why the rest cannot."""
+    """Collects what can be followed and why the rest cannot, of a file without faults."""
 
     def __init__(self, path: Path, program: str, here: Machine, processors: frozenset[int]) -> None:
         self.path, self.program, self.here, self.held = path, program, here, processors
@@ -103,22 +109,19 @@ class _Reader:
         self.faults.append(f"{self.path}: {where}: {what}")
 
     def read(self, document: dict[str, Any]) -> OnHost:
-        known = {"policy", "stride", "node", "nodes", "page", "threads", "thread"}
-        for key in document.keys() - known:
-            self.fault(key, "unknown; docs/placement.md lists what a placement file says")
         general = []
         if document.keys() & {"policy", "node", "nodes"}:
             general.append(self.rule("the first lines", document))
         narrow = []
         of_areas = set()
-        for number, page in enumerate(self.tables(document, "page"), 1):
+        for number, page in enumerate(document.get("page", []), 1):
             where = f"page {number}"
             if page.keys() & {"site", "structure"}:
                 narrow.append(self.named(where, page))
             elif page.get("area") in HEAP and not page.keys() & {"process", "addresses", "offset"}:
                 of_areas.add(self.rule(where, page))
             else:
-                self.leave_out(where, page)
+                self.leave_out(page)
         if len(of_areas) > 1:
             self.fault(
                 "page", "rules for the heap and for private mappings differ, and malloc uses both: make them one"
@@ -129,14 +132,11 @@ class _Reader:
         resources = ResourceSet(processors, nodes or self.here.inherited.nodes)
         return OnHost(resources, policy, [rule for rule in narrow if rule], threads, self.left_out)
 
-    def leave_out(self, where: str, table: dict[str, Any]) -> None:
+    def leave_out(self, table: dict[str, Any]) -> None:
         """Note why a rule is left out."""
-        key = next((key for key in _OF_THE_TRACE if key in table), None)
-        if key is None:
-            self.fault(where, "a rule for no pages; name a site, a structure or an area")
-        else:
-            what = f" of {table[key]!r}" if key == "area" else ""
-            self.left_out[f"`{key}`{what}: {_OF_THE_TRACE[key]}"] += 1
+        key = next(key for key in _OF_THE_TRACE if key in table)
+        what = f" of {table[key]!r}" if key == "area" else ""
+        self.left_out[f"`{key}`{what}: {_OF_THE_TRACE[key]}"] += 1
 
     def named(self, where: str, table: dict[str, Any]) -> Rule | None:
         """Return the rule of a site or structure."""
@@ -144,23 +144,10 @@ class _Reader:
         nodes, policy = self.rule(where, table)
         start = end = None
         if "offset" in table:
-            first, _, last = str(table["offset"]).partition("..")
-            try:
-                start, end = int(first, 16), int(last, 16)
-            except ValueError:
-                self.fault(where, f'offset `{table["offset"]}`: write it as "0x0..0x1000"')
-                return None
+            start, end = (_address(word.strip()) for word in str(table["offset"]).split(".."))
         if policy is None:
-            self.fault(where, "a rule without node, nodes and policy; say where its pages lie")
             return None
         return Rule(key, str(table[key]), policy, listed(nodes) if nodes else None, start, end)
-
-    def tables(self, document: dict[str, Any], key: str) -> Sequence[dict[str, Any]]:
-        tables = document.get(key, [])
-        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            self.fault(key, f"write each as [[{key}]]")
-            return []
-        return tables
 
     def node(self, where: str, text: object) -> int | None:
         """Return the host's number of a node that the file counts from 1."""
@@ -190,12 +177,8 @@ class _Reader:
 
     def processors(self, document: dict[str, Any]) -> tuple[frozenset[int], Threads | None]:
         """Return the processors that the program may use, and those of its threads."""
-        table = document.get("threads")
-        order = table.get("order", "free") if isinstance(table, dict) else "free"
-        tasks = self.tables(document, "thread")
-        if order not in ("free", "fill", "round-robin", "pinned"):
-            self.fault("threads", f"order `{order}`; free, fill, round-robin and pinned are known")
-            return self.held, None
+        order = document.get("threads", {}).get("order", "free")
+        tasks = document.get("thread", [])
         single = {}
         for number, entry in enumerate(tasks, 1):
             task = str(entry.get("task", ""))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim import _core
-from servsim.documents import read_toml, text_of
+from servsim.documents import is_plain, read_toml, text_of
 from servsim.errors import UsageError
 from servsim.limits import LARGEST_COUNT
 
@@ -175,7 +175,7 @@ def _type_faults(read: Mapping[str, Any]) -> list[str]:
     faults += [
         f"[settings] `{key}` is {value!r}: give text or a number"
         for key, value in (_flat(settings) if isinstance(settings, Mapping) else {}).items()
-        if not isinstance(value, str | int | float)
+        if not is_plain(value)
     ]
     return faults
 
@@ -210,9 +210,7 @@ def _level_faults(key: str, levels: Sequence[object]) -> list[str]:
     if not levels:
         return [f"factor `{key}` has no levels"]
     faults = [
-        f"factor `{key}`: the level {value!r} is neither text nor a number"
-        for value in levels
-        if not isinstance(value, str | int | float) or isinstance(value, bool)
+        f"factor `{key}`: the level {value!r} is neither text nor a number" for value in levels if not is_plain(value)
     ]
     texts = [str(value) for value in levels]
     twice = sorted({text for text in texts if texts.count(text) > 1})

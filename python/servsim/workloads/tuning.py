@@ -16,7 +16,7 @@ from typing import Any
 from servsim import _core, cache
 from servsim.capture.folder import Folder
 from servsim.capture.folder_settings import FolderSettings
-from servsim.documents import read_toml, text_of
+from servsim.documents import is_plain, read_toml, text_of
 from servsim.errors import CheckFailed, UsageError
 from servsim.files import atomic_write
 from servsim.result import hertz
@@ -65,9 +65,12 @@ def read(folder: Folder, path: Path | None = None) -> list[Rung]:
     path = path or folder.path / LADDER
     text = text_of(path, missing=f"{folder.path.name} has no ladder: {path} is missing; name one with --ladder")
     try:
-        steps = read_toml(text).get("step")
+        document = read_toml(text)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
+    steps = document.pop("step", None)
+    if document:
+        raise UsageError(f"{path}: {', '.join(document)} is not known; a ladder has tables [[step]] and nothing else")
     if not isinstance(steps, list) or len(steps) < 2 or not all(isinstance(step, dict) for step in steps):
         raise UsageError(f"{path}: a ladder is a list of at least two tables [[step]], the base first")
     given: dict[str, str] = {}
@@ -76,9 +79,11 @@ def read(folder: Folder, path: Path | None = None) -> list[Rung]:
         changed = step.get("settings")
         if not {"name", "what", "settings"} <= step.keys() <= _STEP or not isinstance(changed, dict) or not changed:
             raise UsageError(f"{path}: a step has name, what and settings, and may have published: {step!r}")
+        if not all(map(is_plain, [step["name"], step["what"], *changed.values()])):
+            raise UsageError(f"{path}: name, what and each of the settings must be text or a number: {step!r}")
         given |= {name: str(value) for name, value in changed.items()}
         published = step.get("published")
-        if published is not None and not (isinstance(published, int | float) and published > 0):
+        if published is not None and not (is_plain(published) and not isinstance(published, str) and published > 0):
             raise UsageError(f"{path}: published of {step['name']!r} must be a ratio above 0")
         rungs.append(Rung(str(step["name"]), str(step["what"]), FolderSettings(folder, dict(given)), published))
     names = [rung.name for rung in rungs]

@@ -40,17 +40,12 @@ pub fn read_allocation(text: &str, json: bool) -> Result<(Problem, Vec<Compariso
             reader.problem(0, format!("`{key}` is missing"));
         }
     }
-    let mut disks = reader.numbers(&root, "disks_per_bus").unwrap_or_default();
-    if disks.iter().any(|n| n.fract() != 0.0 || *n < 1.0 || *n > MOST) {
-        reader.problem(0, format!("`disks_per_bus` must list whole numbers from 1 to {MOST}, one per bus"));
-        disks.clear();
-    }
     let problem = Problem {
         population: reader.count(&root, "population", 1).unwrap_or(1),
         think: reader.time(&root, "think").unwrap_or(0.0),
         fixed: fixed(&mut reader, &root),
         tables: tables(&mut reader, &root),
-        disks_per_bus: disks.iter().map(|n| *n as usize).collect(),
+        disks_per_bus: reader.counts(&root, "disks_per_bus", MOST).unwrap_or_default(),
         disk_demand: reader.time(&root, "disk_demand").unwrap_or(1.0),
         bus_demand: reader.time(&root, "bus_demand").unwrap_or(0.0),
         reconnect: reader.flag(&root, "reconnect").unwrap_or(false),
@@ -118,12 +113,16 @@ fn comparisons(reader: &mut Reader, root: &Node, problem: &Problem) -> Vec<Compa
             }
         };
         for (disk, list) in lists.iter().enumerate() {
-            let Value::List(items) = &list.value else { continue };
-            for item in items {
-                let Value::Text(table) = &item.value else { continue };
-                if let Some(index) = reader.index(item.line, table, "table", &names) {
-                    disk_of[index] = disk;
+            let Some(tables) = list.texts() else {
+                reader.problem(list.line, format!("comparison `{name}`: disk {disk} needs a list of tables"));
+                continue;
+            };
+            for (line, table) in tables {
+                let Some(index) = reader.index(line, &table, "table", &names) else { continue };
+                if disk_of[index] != usize::MAX {
+                    reader.problem(line, format!("comparison `{name}` places table `{table}` twice"));
                 }
+                disk_of[index] = disk;
             }
         }
         if let Some(index) = disk_of.iter().position(|d| *d == usize::MAX) {

@@ -33,10 +33,7 @@ pub(super) fn add(reader: &mut Reader, node: &Node, mut station: Station, classe
         reader.only(found, "phases", &["start", "means", "next"]);
         let start = reader.numbers(found, "start").unwrap_or_default();
         let means = reader.numbers(found, "means").unwrap_or_default();
-        let next = match found.get("next").map(|n| &n.value) {
-            Some(Value::List(rows)) => rows.iter().map(row).collect(),
-            _ => vec![vec![0.0; means.len()]; means.len()],
-        };
+        let next = reader.rows(found, "next").unwrap_or(vec![vec![0.0; means.len()]; means.len()]);
         match Phases::new(start, means, next) {
             Ok(law) => station = station.with_law(&Law::Phases(law)),
             Err(error) => reader.problem(found.line, format!("station `{name}`: {error}")),
@@ -89,11 +86,6 @@ impl Kind {
             _ => "a positive number",
         }
     }
-}
-
-fn row(node: &Node) -> Vec<f64> {
-    let Value::List(items) = &node.value else { return Vec::new() };
-    items.iter().map(|n| if let Value::Number(x) = n.value { x } else { f64::NAN }).collect()
 }
 
 /// The histogram of a station, and its mean in seconds.
@@ -155,6 +147,7 @@ pub(super) fn routes(reader: &mut Reader, root: &Node, network: &mut Network) {
                     format!("class `{name}` has phases and no [[route]] that leads to them"),
                 );
             }
+            no_phases(reader, &stations, &network.classes[c].name);
             continue;
         }
         let service = service(reader, &stations, network, c, &phases);
@@ -174,6 +167,15 @@ pub(super) fn routes(reader: &mut Reader, root: &Node, network: &mut Network) {
         if let Err(error) = crate::routing::apply(network) {
             reader.problem(0, error.to_string());
         }
+    }
+}
+
+/// A class without routes has one service time at a station.
+fn no_phases(reader: &mut Reader, stations: &[&Node], name: &str) {
+    let own = |station: &&Node| station.get("service").and_then(|found| found.get(name)).cloned();
+    for found in stations.iter().filter_map(own).filter(|found| !found.entries().is_empty()) {
+        let message = format!("class `{name}` has no [[route]], so no phases: give one `service` time");
+        reader.problem(found.line, message);
     }
 }
 
@@ -235,10 +237,10 @@ fn hops(reader: &mut Reader, node: &Node, network: &Network, phases: &[String]) 
         return Vec::new();
     };
     let Some(from) = place(reader, node.line, &from, before, "start") else { return Vec::new() };
-    let to = node.get("to").map_or(&[][..], Node::entries);
-    if to.is_empty() {
-        let example = "to = { station = 0.4, end = 0.6 }";
-        reader.problem(node.line, format!("this route leads nowhere; write for example {example}"));
+    let example = "{ station = 0.4, end = 0.6 }";
+    let to = reader.entries(node, "to", example);
+    if node.get("to").is_none() {
+        reader.problem(node.line, format!("this route leads nowhere; write for example to = {example}"));
     }
     let mut all = Vec::new();
     for (name, value) in to {

@@ -3,6 +3,8 @@
 use super::node::{Problems, Reader};
 use crate::fit::{Measurements, Sample};
 
+/// Servers of a station at most.
+const MOST: f64 = 1e6;
 const ROOT: &[&str] = &["name", "classes", "stations", "servers", "population", "think", "sample"];
 
 /// Reads measurements from TOML or JSON.
@@ -23,7 +25,6 @@ pub fn read_measurements(text: &str, json: bool) -> Result<Measurements, Problem
         |list: Option<Vec<(usize, String)>>| list.unwrap_or_default().into_iter().map(|(_, n)| n).collect();
     let classes: Vec<String> = names(reader.texts(&root, "classes"));
     let stations: Vec<String> = names(reader.texts(&root, "stations"));
-    let servers = reader.numbers(&root, "servers").unwrap_or_default();
     let mut samples = Vec::new();
     for node in reader.tables(&root, "sample") {
         reader.only(node, "this sample", &["throughput", "utilization", "response"]);
@@ -41,7 +42,7 @@ pub fn read_measurements(text: &str, json: bool) -> Result<Measurements, Problem
     let measurements = Measurements {
         classes,
         stations,
-        servers: servers.iter().map(|s| *s as usize).collect(),
+        servers: reader.counts(&root, "servers", MOST).unwrap_or_default(),
         population: reader.number(&root, "population"),
         think: reader.time(&root, "think").unwrap_or(0.0),
         samples,

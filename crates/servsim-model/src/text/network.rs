@@ -70,7 +70,7 @@ fn classes(reader: &mut Reader, root: &Node, network: &mut Network) {
         if node.get("rate").is_some() && node.get("think").is_some() {
             reader.problem(node.line, format!("class `{name}` is open and cannot think; remove `think`"));
         }
-        let priority = reader.number(node, "priority").unwrap_or(0.0) as i32;
+        let priority = reader.integer(node, "priority").unwrap_or(0);
         network.classes.push(Class { name, load, priority });
     }
     let names: Vec<String> = network.classes.iter().map(|c| c.name.clone()).collect();
@@ -203,11 +203,12 @@ pub(super) fn per_class(
 ) -> Option<Vec<f64>> {
     let found = node.get(key)?;
     let one = |reader: &mut Reader, node: &Node| {
-        if kind == Kind::Time {
+        if key == "service" && !node.entries().is_empty() {
             // By phase: only whether the class comes is asked here.
-            let times = node.entries().iter().map(|(_, time)| reader.time_of(time, key).unwrap_or(0.0));
-            let sum: f64 = times.sum();
-            return if node.entries().is_empty() { reader.time_of(node, key).unwrap_or(0.0) } else { sum };
+            return node.entries().iter().map(|(_, time)| reader.time_of(time, key).unwrap_or(0.0)).sum();
+        }
+        if kind == Kind::Time {
+            return reader.time_of(node, key).unwrap_or(0.0);
         }
         match node.value {
             Value::Number(x) if kind.accepts(x) => x,
@@ -262,27 +263,32 @@ fn pools(reader: &mut Reader, root: &Node, network: &mut Network) {
         let parent =
             inside.and_then(|outer| reader.index(line, &outer, "outer pool (list it first)", &names));
         let mut holds = vec![0.0; stations.len() * count];
-        if let Some(table) = node.get("holds") {
-            for (station, value) in table.entries() {
-                let Some(k) = reader.index(value.line, station, "station", &stations) else { continue };
-                if value.entries().is_empty() {
-                    let time = reader.time_of(value, "holds").unwrap_or(0.0);
-                    let comes = |c: usize| if network.stations[k].demands[c] > 0.0 { time } else { 0.0 };
-                    (0..count).for_each(|c| holds[k * count + c] = comes(c));
-                }
-                for (class, time) in value.entries() {
-                    if let Some(c) = reader.index(time.line, class, "class", &classes) {
-                        holds[k * count + c] = reader.time_of(time, "holds").unwrap_or(0.0);
-                    }
+        for (station, value) in reader.entries(node, "holds", "{ station = \"12 ms\" }") {
+            let Some(k) = reader.index(value.line, station, "station", &stations) else { continue };
+            if value.entries().is_empty() {
+                let time = reader.time_of(value, "holds").unwrap_or(0.0);
+                let comes = |c: usize| if network.stations[k].demands[c] > 0.0 { time } else { 0.0 };
+                (0..count).for_each(|c| holds[k * count + c] = comes(c));
+            }
+            for (class, time) in value.entries() {
+                if let Some(c) = reader.index(time.line, class, "class", &classes) {
+                    holds[k * count + c] = reader.time_of(time, "holds").unwrap_or(0.0);
                 }
             }
         }
-        for (line, station) in reader.texts(node, "stations").unwrap_or_default() {
+        let whole = reader.texts(node, "stations").unwrap_or_default();
+        let held = node.get("holds").is_some() || !whole.is_empty();
+        for (line, station) in whole {
             let Some(k) = reader.index(line, &station, "station", &stations) else { continue };
             for c in 0..count {
                 let taken: f64 = network.pools.iter().map(|p| network.held(p, k, c)).sum();
                 holds[k * count + c] = (network.stations[k].demands[c] - taken).max(0.0);
             }
+        }
+        let encloses = |inner: &&Node| matches!(inner.get("inside").map(|n| &n.value), Some(Value::Text(outer)) if *outer == name);
+        if !held && !nodes.iter().any(encloses) {
+            let message = format!("pool `{name}` is held nowhere; add stations = [\"...\"], or holds");
+            reader.problem(node.line, message);
         }
         names.push(name.clone());
         network.pools.push(Pool { name, size, parent, holds, calls });
@@ -336,7 +342,7 @@ fn what_ifs(reader: &mut Reader, root: &Node, network: &Network) -> Vec<WhatIf> 
         let cost = reader.number(node, "cost");
         let mut changes = Vec::new();
         for key in ["scale", "servers", "split"] {
-            for (station, value) in node.get(key).map_or(&[][..], Node::entries) {
+            for (station, value) in reader.entries(node, key, "{ station = 2 }") {
                 let index = reader.index(value.line, station, "station", &stations);
                 let Value::Number(x) = value.value else {
                     reader.problem(value.line, format!("`{key}.{station}` must be a number"));
@@ -350,6 +356,11 @@ fn what_ifs(reader: &mut Reader, root: &Node, network: &Network) -> Vec<WhatIf> 
                     continue;
                 }
                 let Some(k) = index else { continue };
+                if key == "servers" && network.stations[k].speed == Speed::Delay {
+                    let message =
+                        format!("what-if `{name}`: station `{station}` is a delay and has no servers");
+                    reader.problem(value.line, message);
+                }
                 changes.push(match key {
                     "scale" => Change::Scale(k, x),
                     "servers" => Change::Servers(k, x as usize),
@@ -358,9 +369,15 @@ fn what_ifs(reader: &mut Reader, root: &Node, network: &Network) -> Vec<WhatIf> 
             }
         }
         if let Some(factor) = reader.number(node, "population") {
+            let line = node.get("population").map_or(node.line, |n| n.line);
+            if factor <= 0.0 {
+                reader.problem(line, format!("`population` must be a positive factor, not {factor}"));
+            } else if network.closed().is_empty() {
+                reader.problem(line, format!("what-if `{name}`: no class has a population; remove it"));
+            }
             changes.push(Change::Population(factor));
         }
-        if changes.is_empty() {
+        if ["scale", "servers", "split", "population"].iter().all(|key| node.get(key).is_none()) {
             let message =
                 format!("what-if `{name}` changes nothing; add scale, servers, split or population");
             reader.problem(node.line, message);

@@ -86,6 +86,19 @@ impl Node {
         }
     }
 
+    /// Strings of a list of nothing else, with their lines.
+    pub fn texts(&self) -> Option<Vec<(usize, String)>> {
+        let Value::List(items) = &self.value else { return None };
+        let text = |node: &Node| if let Value::Text(text) = &node.value { Some(text.clone()) } else { None };
+        items.iter().map(|item| Some((item.line, text(item)?))).collect()
+    }
+
+    fn numbers(&self) -> Option<Vec<f64>> {
+        let Value::List(items) = &self.value else { return None };
+        let number = |node: &Node| if let Value::Number(x) = node.value { Some(x) } else { None };
+        items.iter().map(|item| number(item).filter(|x| x.is_finite())).collect()
+    }
+
     fn describe(&self) -> String {
         match &self.value {
             Value::Text(text) => format!("\"{text}\""),
@@ -153,6 +166,20 @@ impl Reader {
         }
     }
 
+    /// Entries of the table `key`, which must have some if it is there.
+    pub fn entries<'a>(&mut self, node: &'a Node, key: &str, example: &str) -> &'a [(String, Node)] {
+        let Some(found) = node.get(key) else { return &[] };
+        if found.entries().is_empty() {
+            let what =
+                if matches!(found.value, Value::Table(_)) { "an empty one".into() } else { found.describe() };
+            self.problem(
+                found.line,
+                format!("`{key}` must be a table such as {key} = {example}, not {what}"),
+            );
+        }
+        found.entries()
+    }
+
     /// A string, if present.
     pub fn text(&mut self, node: &Node, key: &str) -> Option<String> {
         let found = node.get(key)?;
@@ -188,6 +215,16 @@ impl Reader {
                 .none(line, format!("`{key}` must be a whole number of at least {least}, not {number}"));
         }
         Some(number as usize)
+    }
+
+    /// A whole number of either sign, if present.
+    pub fn integer(&mut self, node: &Node, key: &str) -> Option<i32> {
+        let line = node.get(key)?.line;
+        let number = self.number(node, key)?;
+        if number.fract() != 0.0 || number.abs() > f64::from(i32::MAX) {
+            return self.none(line, format!("`{key}` must be a whole number, not {number}"));
+        }
+        Some(number as i32)
     }
 
     /// A truth value, if present.
@@ -252,38 +289,39 @@ impl Reader {
     /// A list of finite numbers, if present.
     pub fn numbers(&mut self, node: &Node, key: &str) -> Option<Vec<f64>> {
         let found = node.get(key)?;
-        if let Value::List(items) = &found.value {
-            let numbers: Vec<f64> = items
-                .iter()
-                .filter_map(|n| if let Value::Number(x) = n.value { Some(x) } else { None })
-                .filter(|x| x.is_finite())
-                .collect();
-            if numbers.len() == items.len() {
-                return Some(numbers);
-            }
+        let message = || format!("`{key}` must be a list of finite numbers, not {}", found.describe());
+        found.numbers().or_else(|| self.none(found.line, message()))
+    }
+
+    /// A list of whole numbers from 1 to `most`, if present.
+    pub fn counts(&mut self, node: &Node, key: &str, most: f64) -> Option<Vec<usize>> {
+        let line = node.get(key)?.line;
+        let numbers = self.numbers(node, key)?;
+        if numbers.iter().any(|n| n.fract() != 0.0 || *n < 1.0 || *n > most) {
+            return self.none(line, format!("`{key}` must list whole numbers from 1 to {most}"));
         }
-        self.none(found.line, format!("`{key}` must be a list of finite numbers, not {}", found.describe()))
+        Some(numbers.iter().map(|n| *n as usize).collect())
+    }
+
+    /// A list of lists of finite numbers, if present.
+    pub fn rows(&mut self, node: &Node, key: &str) -> Option<Vec<Vec<f64>>> {
+        let found = node.get(key)?;
+        let rows = if let Value::List(rows) = &found.value {
+            rows.iter().map(Node::numbers).collect()
+        } else {
+            None
+        };
+        rows.or_else(|| {
+            let what = found.describe();
+            self.none(found.line, format!("`{key}` must be a list of lists of finite numbers, not {what}"))
+        })
     }
 
     /// A list of strings, if present.
     pub fn texts(&mut self, node: &Node, key: &str) -> Option<Vec<(usize, String)>> {
         let found = node.get(key)?;
-        if let Value::List(items) = &found.value {
-            let texts: Vec<(usize, String)> = items
-                .iter()
-                .filter_map(|n| {
-                    if let Value::Text(text) = &n.value {
-                        Some((n.line, text.clone()))
-                    } else {
-                        None
-                    }
-                })
-                .collect();
-            if texts.len() == items.len() {
-                return Some(texts);
-            }
-        }
-        self.none(found.line, format!("`{key}` must be a list of names, not {}", found.describe()))
+        let message = || format!("`{key}` must be a list of names, not {}", found.describe());
+        found.texts().or_else(|| self.none(found.line, message()))
     }
 
     /// Position of `name` among `known`.

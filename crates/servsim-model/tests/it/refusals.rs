@@ -171,6 +171,60 @@ scale = { disk = 0.5 }
     assert!(solve(&model.network, "auto", &Options::default()).is_ok());
 }
 
+/// What was taken for something else, or for nothing, before.
+#[test]
+fn values_that_say_nothing_are_refused_with_their_line() {
+    let model = |rest: &str| {
+        format!(
+            "[[class]]\nname = \"a\"\npopulation = 3\n[[station]]\nname = \"cpu\"\ndemand = \"9 ms\"\n\
+             [[station]]\nname = \"net\"\nkind = \"delay\"\ndemand = \"9 ms\"\n{rest}\n"
+        )
+    };
+    for (rest, said) in [
+        ("[[pool]]\nname = \"p\"\nsize = 1\nholds = \"5 ms\"", "line 14: `holds` must be a table such as"),
+        ("[[pool]]\nname = \"p\"\nsize = 1\nholds = {}", "line 14: `holds` must be a table such as"),
+        ("[[pool]]\nname = \"p\"\nsize = 1", "pool `p` is held nowhere"),
+        ("[[pool]]\nname = \"p\"\nsize = 1\nstations = []", "pool `p` is held nowhere"),
+        ("[[pool]]\nname = \"p\"\nsize = 1\nstations = [\"cpu\"]\ncalls = -1", "pool `p` is called -1 times"),
+        ("[[what_if]]\nname = \"w\"\nscale = 2", "line 13: `scale` must be a table such as"),
+        ("[[what_if]]\nname = \"w\"\npopulation = -1", "line 13: `population` must be a positive factor"),
+        ("[[what_if]]\nname = \"w\"\nservers = { net = 2 }", "station `net` is a delay and has no servers"),
+        (
+            "[[class]]\nname = \"b\"\npopulation = 1\npriority = 1.5",
+            "line 14: `priority` must be a whole number",
+        ),
+        ("[[station]]\nname = \"db\"\nservice = { a = { x = \"1 ms\" } }", "class `a` has no [[route]]"),
+    ] {
+        let found = read_network(&model(rest), false).unwrap_err().to_string();
+        assert!(found.contains(said), "{rest}: {found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+    let outer = "[[pool]]\nname = \"p\"\nsize = 1\n[[pool]]\nname = \"q\"\nsize = 1\ninside = \"p\"\nstations = [\"cpu\"]";
+    assert!(read_network(&model(outer), false).is_ok());
+    let open = "[[class]]\nname = \"a\"\nrate = \"1 /s\"\n[[station]]\nname = \"cpu\"\ndemand = \"9 ms\"\n";
+    let more = format!("{open}[[what_if]]\nname = \"w\"\npopulation = 2\n");
+    assert!(read_network(&more, false).unwrap_err().to_string().contains("no class has a population"));
+
+    let compared = |disks: &str| {
+        format!(
+            "population = 2\ndisks_per_bus = [2]\ndisk_demand = \"9 ms\"\n[[table]]\nname = \"t\"\nshare = 1\n\
+             [[compare]]\nname = \"c\"\ndisks = {disks}\n"
+        )
+    };
+    for (disks, said) in [
+        ("[[\"t\"], [\"t\"]]", "places table `t` twice"),
+        ("[[\"t\"], \"t\"]", "disk 1 needs a list of tables"),
+        ("[[\"t\"], [1]]", "disk 1 needs a list of tables"),
+    ] {
+        let found = read_allocation(&compared(disks), false).unwrap_err().to_string();
+        assert!(found.contains(said), "{disks}: {found}");
+    }
+    let servers = "classes = [\"a\"]\nstations = [\"cpu\"]\nservers = [1.7]\n\
+                   [[sample]]\nthroughput = [1]\nutilization = [0.5]\n";
+    let found = read_measurements(servers, false).unwrap_err().to_string();
+    assert!(found.contains("line 3: `servers` must list whole numbers"), "{found}");
+}
+
 #[test]
 fn broken_files_are_refused_as_such() {
     for (text, json) in [("[[class", false), ("{\"class\": ", true), ("", false), ("a = 1979-05-27", false)] {
