@@ -38,19 +38,34 @@ pub struct ClassResult {
     /// Share of the requests that find no room and are lost; `None` where none can be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
+    /// 95 % interval of that share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_interval: Option<Interval>,
 }
 
-/// Results of one station (or pool), with one entry per class.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// Results of one station, with one entry per class; 95 % intervals where they are simulated.
+#[derive(Debug, Default, Clone, PartialEq, Serialize)]
 pub struct StationResult {
     /// Station name.
     pub name: String,
     /// Fraction of capacity in use, all classes; for a delay station 0.
     pub utilization: f64,
+    /// Its interval; none for a delay station.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilization_interval: Option<Interval>,
     /// Mean number present per class.
     pub queue: Vec<f64>,
+    /// Its intervals per class.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queue_intervals: Vec<Interval>,
+    /// Interval of the number present of all classes together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub present_interval: Option<Interval>,
     /// Mean time per request per class, all visits, seconds.
     pub residence: Vec<f64>,
+    /// Its intervals per class, seconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub residence_intervals: Vec<Interval>,
     /// Share of `utilization` per class.
     pub utilization_by_class: Vec<f64>,
 }
@@ -79,17 +94,26 @@ pub struct Solution {
     pub notes: Vec<String>,
 }
 
-/// Results of one pool.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// Results of one pool; 95 % intervals where they are simulated.
+#[derive(Debug, Default, Clone, PartialEq, Serialize)]
 pub struct PoolResult {
     /// Pool name.
     pub name: String,
     /// Fraction of units held.
     pub utilization: f64,
+    /// Its interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilization_interval: Option<Interval>,
     /// Mean number waiting for a unit.
     pub waiting: f64,
+    /// Its interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_interval: Option<Interval>,
     /// Mean wait per request, seconds.
     pub wait: f64,
+    /// Its interval, seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_interval: Option<Interval>,
 }
 
 impl Solution {

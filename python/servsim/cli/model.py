@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from servsim.cli.model_solution import show
 from servsim.cli.model_text import table, time_text
 from servsim.cli.options import refuse_useless
 from servsim.errors import UsageError
@@ -93,53 +94,7 @@ def solve(
     if as_json:
         _print_json("servsim.model.solve/1", solution.data)
         return
-    data = solution.data
-    how = f"{data['iterations']} iterations, residual {data['residual']:.1e}"
-    typer.echo(f"{data['solver']} ({solution.accuracy})" + (f", {how}" if _iterates(data) else ""))
-    asked = percentile if any(c["percentiles"] for c in data["classes"]) else []
-    loses = any("loss" in c for c in data["classes"])
-    names = [*(["lost"] if loses else []), *(f"p{p:g}" for p in asked)]
-    rows = []
-    for c in data["classes"]:
-        row = [c["name"], f"{c['throughput']:.6g}", time_text(c["response"]), f"{c['in_system']:.4g}"]
-        row += [f"{100 * c['loss']:.3g} %"] if loses else []
-        tails = {p: time_text(value) for p, value in c["percentiles"]}
-        rows.append(row + [tails.get(p, "withheld") for p in asked])
-        rows += _intervals(c, asked)
-    typer.echo("")
-    table(["class", "throughput /s", "response", "in system", *names], rows)
-    typer.echo("")
-    rows = [
-        [s["name"], f"{100 * s['utilization']:.2f} %", f"{sum(s['queue']):.4g}", *map(time_text, s["residence"])]
-        for s in data["stations"]
-    ]
-    table(["station", "utilisation", "present", *(f"residence {c['name']}" for c in data["classes"])], rows)
-    if data.get("pools"):
-        typer.echo("")
-        rows = [
-            [p["name"], f"{100 * p['utilization']:.2f} %", f"{p['waiting']:.4g}", time_text(p["wait"])]
-            for p in data["pools"]
-        ]
-        table(["pool", "utilisation", "waiting", "wait"], rows)
-    for note in data["notes"]:
-        typer.echo(f"note: {note}", err=True)
-
-
-def _iterates(data: dict[str, Any]) -> bool:
-    """Say whether the solver went on until a residual was small; a simulation counts replications instead."""
-    return bool(data["iterations"]) and data["nature"] != "simulated"
-
-
-def _intervals(c: dict[str, Any], asked: list[float]) -> list[list[str]]:
-    """Return the row of 95 % intervals under a class, if anything about it was simulated."""
-    tails = {p: f"{time_text(low)}-{time_text(high)}" for p, low, high in c.get("percentile_intervals", [])}
-    if not tails and "throughput_interval" not in c:
-        return []
-    means = ["", ""]
-    if "throughput_interval" in c:
-        x, r = c["throughput_interval"], c["response_interval"]
-        means = [f"{x['low']:.4g}-{x['high']:.4g}", f"{time_text(r['low'])}-{time_text(r['high'])}"]
-    return [["  95 % interval", *means, "", *([""] if "loss" in c else []), *(tails.get(p, "") for p in asked)]]
+    show(solution.data, solution.accuracy, percentile)
 
 
 def bounds(file: Path = File, as_json: bool = Json) -> None:

@@ -15,20 +15,18 @@ mod plan;
 pub mod program;
 pub mod server;
 mod settling;
+mod summary;
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::bands::Accuracy;
 use crate::error::ModelError;
 use crate::network::Network;
 use crate::options::Options;
-use crate::solution::{ClassResult, Interval, PoolResult, Solution, StationResult};
+use crate::solution::{ClassResult, Interval, Solution};
 use crate::solvers::mixed;
-use crate::special::student_quantile;
 use engine::{Engine, Measured};
-use histogram::Histogram;
 use length::Pace;
 pub use length::MOST_VISITS;
 pub use plan::Plan;
@@ -213,7 +211,7 @@ impl<'a> Simulation<'a> {
     fn look(&self, options: &Options, requests: f64, stage: u64) -> Result<(f64, Solution), ModelError> {
         let plan = &options.simulation;
         let runs = self.replicate(plan, requests, stage)?;
-        let mut solution = summarise(self.network, &runs, &options.percentiles)?;
+        let mut solution = summary::of(self.network, &runs, &options.percentiles)?;
         keeping_up::left_enough(self.network, &solution.classes)?;
         let settled = self.pace.settled_by(self.network, plan, requests, &runs);
         if !settled.as_ref().is_ok_and(|more| *more > requests) {
@@ -262,131 +260,10 @@ const MOST_CUSTOMERS: usize = 10_000_000;
 
 fn widest_interval(solution: &Solution) -> f64 {
     let relative = |mean: f64, interval: Option<Interval>| {
-        interval.map_or(0.0, |i| 0.5 * (i.high - i.low) / mean.max(f64::MIN_POSITIVE))
+        interval.map_or(0.0, |i| (i.high - mean) / mean.max(f64::MIN_POSITIVE))
     };
     let of = |c: &ClassResult| {
         relative(c.throughput, c.throughput_interval).max(relative(c.response, c.response_interval))
     };
     solution.classes.iter().map(of).fold(0.0, f64::max)
-}
-
-/// Mean and 95 % Student interval.
-pub fn interval(values: &[f64]) -> (f64, Interval) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = student_quantile(n - 1.0, 0.975) * (variance / n).sqrt();
-    (mean, Interval { low: mean - half, high: mean + half })
-}
-
-fn summarise(network: &Network, runs: &[Measured], percents: &[f64]) -> Result<Solution, ModelError> {
-    let classes = (0..network.classes.len())
-        .map(|c| class_result(network, runs, c, percents))
-        .collect::<Result<Vec<_>, _>>()?;
-    let stations = (0..network.stations.len()).map(|k| station_result(network, runs, k, &classes)).collect();
-    let throughput: f64 = classes.iter().map(|c| c.throughput).sum();
-    let pools = network
-        .pools
-        .iter()
-        .enumerate()
-        .map(|(p, pool)| {
-            let waiting = average(runs, |r| r.waiting[p]);
-            PoolResult {
-                name: pool.name.clone(),
-                utilization: average(runs, |r| r.held[p]) / pool.size as f64,
-                waiting,
-                wait: waiting / throughput,
-            }
-        })
-        .collect();
-    Ok(Solution {
-        solver: "simulation".into(),
-        nature: "simulated",
-        accuracy: Accuracy::Interval,
-        classes,
-        stations,
-        pools,
-        iterations: runs.len(),
-        residual: 0.0,
-        notes: Vec::new(),
-    })
-}
-
-/// Mean over replications of a time integral divided by the span.
-fn average(runs: &[Measured], of: impl Fn(&Measured) -> f64) -> f64 {
-    runs.iter().map(|r| of(r) / r.span).sum::<f64>() / runs.len() as f64
-}
-
-fn class_result(
-    network: &Network,
-    runs: &[Measured],
-    class: usize,
-    percents: &[f64],
-) -> Result<ClassResult, ModelError> {
-    let name = network.classes[class].name.clone();
-    if network.classes[class].is_nobody() {
-        return Ok(ClassResult { name, ..ClassResult::default() });
-    }
-    if runs.iter().any(|r| r.completed[class] == 0) {
-        let ranked = network.classes.iter().any(|other| other.priority > network.classes[class].priority);
-        let remedy = if ranked {
-            "classes of higher priority leave it hardly any time: give it a higher one, or lower their load"
-        } else {
-            "ask for more requests per replication"
-        };
-        return Err(ModelError::invalid(
-            format!("no request of class `{name}` completed in one of the replications"),
-            remedy,
-        ));
-    }
-    let rates: Vec<f64> = runs.iter().map(|r| r.completed[class] as f64 / r.span).collect();
-    let times: Vec<f64> = runs.iter().map(|r| r.response[class] / r.completed[class] as f64).collect();
-    let (throughput, throughput_interval) = interval(&rates);
-    let lost: f64 = runs.iter().map(|r| r.lost[class] as f64 / r.span).sum::<f64>() / runs.len() as f64;
-    let (response, response_interval) = interval(&times);
-    let mut all = Histogram::default();
-    for run in runs {
-        all.merge(&run.histogram[class]);
-    }
-    let percentiles: Vec<_> =
-        percents.iter().filter_map(|p| all.quantile(p / 100.0).map(|value| (*p, value))).collect();
-    Ok(ClassResult {
-        name,
-        throughput,
-        response,
-        in_system: throughput * response,
-        percentile_intervals: percentiles.iter().map(|&(p, value)| around(runs, class, p, value)).collect(),
-        percentiles,
-        throughput_interval: Some(throughput_interval),
-        response_interval: Some(response_interval),
-        loss: network.loses().then(|| lost / (throughput + lost)),
-    })
-}
-
-/// A percentile of all replications, with the 95 % half-width of its mean over them.
-fn around(runs: &[Measured], class: usize, percent: f64, value: f64) -> (f64, f64, f64) {
-    let each: Vec<f64> = runs.iter().filter_map(|r| r.histogram[class].quantile(percent / 100.0)).collect();
-    let (mean, Interval { high, .. }) = interval(&each);
-    (percent, value - (high - mean), value + (high - mean))
-}
-
-fn station_result(network: &Network, runs: &[Measured], k: usize, classes: &[ClassResult]) -> StationResult {
-    let station = &network.stations[k];
-    let capacity = station.speed.capacity(network.population().max(1 << 20));
-    let queue: Vec<f64> = (0..classes.len()).map(|c| average(runs, |r| r.present[k][c])).collect();
-    let offered: Vec<f64> = classes.iter().zip(&station.demands).map(|(c, d)| c.throughput * d).collect();
-    let total: f64 = offered.iter().sum();
-    let utilization = if capacity.is_finite() { average(runs, |r| r.work[k]) / capacity } else { 0.0 };
-    let share = |o: &f64| if total > 0.0 { utilization * o / total } else { 0.0 };
-    StationResult {
-        name: station.name.clone(),
-        utilization,
-        residence: queue
-            .iter()
-            .zip(classes)
-            .map(|(q, c)| if c.throughput > 0.0 { q / c.throughput } else { 0.0 })
-            .collect(),
-        queue,
-        utilization_by_class: offered.iter().map(share).collect(),
-    }
 }

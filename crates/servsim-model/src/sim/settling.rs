@@ -3,6 +3,7 @@
 //! requests back.
 
 use super::engine::{Measured, PARTS};
+use super::summary::average;
 use crate::network::{Fork, Load, Network, Speed, Station};
 use crate::solvers::mixed;
 
@@ -76,7 +77,7 @@ fn relaxation_seen(runs: &[Measured], number: usize) -> f64 {
         runs.iter().flat_map(|run| run.numbers.iter().map(|numbers| numbers[number] / part)).collect();
     let mean = means.iter().sum::<f64>() / means.len() as f64;
     let scatter = means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (means.len() - 1) as f64;
-    let variance = super::average(runs, |run| run.squared[number]) - mean * mean;
+    let variance = average(runs, |run| run.squared[number]) - mean * mean;
     if variance > 0.0 {
         part * memory(scatter / variance) * (1.0 + (variance / (mean * mean)).min(1.0))
     } else {

@@ -194,11 +194,7 @@ fn complete(network: &Network, throughput: &[f64], queues: Vec<Vec<f64>>, means:
                 throughput: throughput[c],
                 response,
                 in_system: throughput[c] * response,
-                percentiles: Vec::new(),
-                percentile_intervals: Vec::new(),
-                throughput_interval: None,
-                response_interval: None,
-                loss: None,
+                ..ClassResult::default()
             }
         })
         .collect();
@@ -250,5 +246,6 @@ fn station_result(
         residence: (0..queue.len()).map(residence).collect(),
         queue,
         utilization_by_class,
+        ..StationResult::default()
     }
 }

@@ -124,6 +124,7 @@ fn with_pools(
         utilization: held[p] / pool.size as f64,
         waiting: waiting[p],
         wait: waiting[p] / x,
+        ..PoolResult::default()
     };
     solution.pools = network.pools.iter().enumerate().map(pool).collect();
     solution.notes.push(note);

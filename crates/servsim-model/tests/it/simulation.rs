@@ -5,9 +5,12 @@ use std::thread::{self, ThreadId};
 
 use crate::common::{fresh_seed, relative};
 use servsim_model::sim::Plan;
-use servsim_model::{solve, Class, Discipline, Fork, ModelError, Network, Options, Speed, Station};
+use servsim_model::solution::Interval;
+use servsim_model::{
+    solve, Class, Discipline, Fork, ModelError, Network, Options, Pool, Solution, Speed, Station,
+};
 
-fn simulated(network: &Network, requests: f64, seed: u64) -> servsim_model::Solution {
+fn simulated(network: &Network, requests: f64, seed: u64) -> Solution {
     let simulation = Plan { requests, seed, ..Plan::default() };
     solve(network, "simulation", &Options { simulation, ..Options::default() }).unwrap()
 }
@@ -139,34 +142,86 @@ fn a_wanted_half_width_is_reached() {
     assert!((interval.high - interval.low) / 2.0 <= 0.01 * solution.throughput());
 }
 
-/// Share of intervals of a plan, over seeds that follow `first`, that hold the true throughput and response time, per cent.
-fn coverage(plan: &Plan, seeds: u64, first: u64) -> [f64; 2] {
-    let network = Network::single(12, 2.0, &[0.2, 0.3, 0.1]);
-    let exact = solve(&network, "mva", &Options::default()).unwrap();
-    let mut held = [0.0; 2];
+/// A figure's interval, if it has one, and its true value.
+type Told = (Option<Interval>, f64);
+
+/// Share of intervals of a plan, over seeds that follow `first`, that hold the truth, per cent, for each figure that
+/// `tell` takes from a solution.
+fn coverage(
+    network: &Network,
+    plan: &Plan,
+    (seeds, first): (u64, u64),
+    tell: impl Fn(&Solution) -> Vec<Told>,
+) -> Vec<f64> {
+    let mut held: Vec<u64> = Vec::new();
     for seed in 0..seeds {
         let simulation = Plan { seed: first.wrapping_add(seed), ..plan.clone() };
-        let found = solve(&network, "simulation", &Options { simulation, ..Options::default() }).unwrap();
-        let class = &found.classes[0];
-        let pairs =
-            [(class.throughput_interval, exact.throughput()), (class.response_interval, exact.response())];
-        for (held, (interval, truth)) in held.iter_mut().zip(pairs) {
-            *held += f64::from(interval.is_some_and(|i| i.low <= truth && truth <= i.high));
+        let found = solve(network, "simulation", &Options { simulation, ..Options::default() }).unwrap();
+        let told = tell(&found);
+        held.resize(told.len(), 0);
+        for (held, (interval, truth)) in held.iter_mut().zip(told) {
+            *held += u64::from(interval.is_some_and(|i| i.low <= truth && truth <= i.high));
         }
     }
-    held.map(|n| 100.0 * n / seeds as f64)
+    held.iter().map(|&n| 100.0 * n as f64 / seeds as f64).collect()
+}
+
+/// Of users and three stations: throughput and response time, then utilisation, number present and residence at the
+/// busiest station.
+fn of_stations(plan: &Plan, seeds: u64, first: u64) -> Vec<f64> {
+    let network = Network::single(12, 2.0, &[0.2, 0.3, 0.1]);
+    let exact = solve(&network, "mva", &Options::default()).unwrap();
+    let truth = &exact.stations[1];
+    coverage(&network, plan, (seeds, first), |found| {
+        let (class, station) = (&found.classes[0], &found.stations[1]);
+        vec![
+            (class.throughput_interval, exact.throughput()),
+            (class.response_interval, exact.response()),
+            (station.utilization_interval, truth.utilization),
+            (station.present_interval, truth.queue[0]),
+            (station.residence_intervals.first().copied(), truth.residence[0]),
+        ]
+    })
+}
+
+/// Of users and a lock around a delay, which is a queue: utilisation of the lock, number that wait for it, and wait.
+fn of_a_pool(plan: &Plan, seeds: u64, first: u64) -> Vec<f64> {
+    let exact = solve(&Network::single(12, 2.0, &[0.2]), "mva", &Options::default()).unwrap();
+    let truth = &exact.stations[0];
+    let waiting = truth.queue[0] - truth.utilization;
+    let mut network = Network::single(12, 2.0, &[0.2]);
+    network.stations[0].speed = Speed::Delay;
+    network.pools = vec![Pool { name: "lock".into(), size: 1, parent: None, holds: vec![0.2], calls: 1.0 }];
+    coverage(&network, plan, (seeds, first), |found| {
+        let pool = &found.pools[0];
+        vec![
+            (pool.utilization_interval, truth.utilization),
+            (pool.waiting_interval, waiting),
+            (pool.wait_interval, waiting / exact.throughput()),
+        ]
+    })
 }
 
 #[test]
 fn a_wanted_half_width_does_not_stop_where_chance_has_made_the_interval_narrow() {
     // Few replications, so that their spread is often too small by chance.
     let plan = Plan { replications: 3, requests: 60.0, half_width: Some(0.1), ..Plan::default() };
-    let covered = coverage(&plan, 400, 1);
+    let covered = of_stations(&plan, 400, 1);
     println!("{covered:?}");
     assert!(covered.iter().all(|share| (91.0..=98.0).contains(share)), "{covered:?}");
 }
 
-/// Share of intervals that hold the true value; about 40 s, run by `make acceptance`.
+#[test]
+fn stations_and_pools_have_intervals_that_hold_the_truth() {
+    let plan = Plan { requests: 500.0, ..Plan::default() };
+    let covered = [of_stations(&plan, 300, 1), of_a_pool(&plan, 300, 1)].concat();
+    println!("{covered:?}");
+    assert!(covered.iter().all(|share| (91.0..=98.5).contains(share)), "{covered:?}");
+    let network = Network::single(12, 2.0, &[0.2]);
+    assert!(solve(&network, "mva", &Options::default()).unwrap().stations[0].present_interval.is_none());
+}
+
+/// Share of intervals that hold the true value; some minutes, run by `make acceptance`.
 #[test]
 #[ignore = "2,000 seeds: run with --ignored"]
 fn intervals_cover_the_truth_in_95_per_cent_of_2000_fresh_seeds() {
@@ -174,8 +229,8 @@ fn intervals_cover_the_truth_in_95_per_cent_of_2000_fresh_seeds() {
     let given = Plan { requests: 2_000.0, ..Plan::default() };
     let wanted = Plan { requests: 500.0, half_width: Some(0.02), ..Plan::default() };
     for plan in [given, wanted] {
-        let covered = coverage(&plan, 2_000, first);
-        println!("coverage over 2,000 seeds from {first}: throughput, response {covered:?} %");
+        let covered = [of_stations(&plan, 2_000, first), of_a_pool(&plan, 2_000, first)].concat();
+        println!("coverage over 2,000 seeds from {first}: {covered:?} %");
         assert!(covered.iter().all(|share| (93.5..=96.5).contains(share)), "{covered:?}");
     }
 }
