@@ -97,7 +97,15 @@ pub struct Simulation<'a> {
     pub ended: u64,
     /// How often a request was looked at.
     pub looks: u64,
+    /// Integrals up to now, seconds: of the speed in use and the number present at each station, then of the units held
+    /// and the number waiting of each pool.
+    pub areas: Vec<f64>,
+    /// What they were at moments on the way.
+    pub history: Vec<(f64, Vec<f64>)>,
 }
+
+/// Requests after which the integrals are written down.
+const NOTED: u64 = 100;
 
 fn itinerary(network: &Network, class: usize, draw: &mut Draw) -> Vec<Act> {
     let mut acts = Vec::new();
@@ -204,6 +212,8 @@ impl<'a> Simulation<'a> {
             seen: vec![Vec::new(); network.classes.len()],
             ended: 0,
             looks: 0,
+            areas: vec![0.0; 2 * (network.stations.len() + network.pools.len())],
+            history: Vec::new(),
         };
         for (c, class) in network.classes.iter().enumerate() {
             match class.load {
@@ -402,8 +412,10 @@ impl<'a> Simulation<'a> {
         let asks = self.thinking.peek().map_or(f64::INFINITY, |Reverse((at, _))| f64::from_bits(*at));
         let comes = (0..self.arrivals.len()).min_by(|&a, &b| self.arrivals[a].total_cmp(&self.arrivals[b]));
         let arrives = comes.map_or(f64::INFINITY, |c| self.arrivals[c]);
-        self.now = served.0.min(asks).min(arrives);
-        assert!(self.now.is_finite(), "nothing can happen");
+        let next = served.0.min(asks).min(arrives);
+        assert!(next.is_finite(), "nothing can happen");
+        self.measure(next - self.now);
+        self.now = next;
         if served.0 <= self.now {
             self.served(served.1);
         } else if asks <= self.now {
@@ -415,6 +427,22 @@ impl<'a> Simulation<'a> {
             self.arrivals[c] = self.now + self.exponential(1.0 / rate);
             let row = self.row(c, None);
             self.begin(row);
+        }
+    }
+
+    /// Nothing changes for so long, seconds.
+    fn measure(&mut self, passed: f64) {
+        for k in 0..self.places.len() {
+            let place = &self.places[k];
+            let alike = place.sharing.len() as f64 * place.speeds.first().unwrap_or(&0.0);
+            let speed = if self.shares(k) { alike } else { place.speeds.iter().sum() };
+            self.areas[2 * k] += passed * speed;
+            self.areas[2 * k + 1] += passed * self.present(k) as f64;
+        }
+        for (p, pool) in self.network.pools.iter().enumerate() {
+            let at = 2 * (self.places.len() + p);
+            self.areas[at] += passed * (pool.size - self.units[p]) as f64;
+            self.areas[at + 1] += passed * self.lines[p].len() as f64;
         }
     }
 
@@ -530,6 +558,9 @@ impl<'a> Simulation<'a> {
     fn end(&mut self, i: usize) {
         let (class, response) = (self.rows[i].class, self.now - self.rows[i].began);
         self.ended += 1;
+        if self.ended.is_multiple_of(NOTED) {
+            self.history.push((self.now, self.areas.clone()));
+        }
         self.seen[class].push(Ended { at: self.now, response });
         self.leave(i);
     }

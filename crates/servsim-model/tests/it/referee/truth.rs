@@ -116,8 +116,16 @@ fn begin(network: &Network, seed: u64) -> Vec<Simulation<'_>> {
     (0..RUNS as u64).map(run).collect()
 }
 
-/// All classes; `None` for one that hardly completes, or is not known. All runs together look at a request `work` times at most.
-pub fn truth(network: &Network, seed: u64, work: f64) -> Vec<Option<Truth>> {
+/// What is known of a model.
+pub struct Found {
+    /// All classes; `None` for one that hardly completes, or is not known.
+    pub classes: Vec<Option<Truth>>,
+    /// Speed in use and number present at each station, then units held and number waiting of each pool.
+    pub places: Vec<Known>,
+}
+
+/// All runs together look at a request `work` times at most.
+pub fn truth(network: &Network, seed: u64, work: f64) -> Found {
     let mut runs = begin(network, seed);
     let mut requests = FIRST.max(32 * network.population() as u64);
     let mut enough = false;
@@ -128,13 +136,23 @@ pub fn truth(network: &Network, seed: u64, work: f64) -> Vec<Option<Truth>> {
         let settled = found.iter().flatten().all(|class| class.settled);
         if 2.0 * looks as f64 > work || enough && settled {
             found.iter_mut().for_each(|class| *class = class.take().filter(|c| c.is_known(UNKNOWN)));
-            return found;
+            return Found { classes: found, places: places(&runs) };
         }
         // The next look is twice as long. What it finds does not say whether it is the last: runs that stop where they
         // agree with one another stop most readily where they do so by chance.
         enough = found.iter().flatten().all(|class| class.is_known(std::f64::consts::SQRT_2));
         requests *= 2;
     }
+}
+
+fn places(runs: &[Simulation<'_>]) -> Vec<Known> {
+    let measured = |run: &Simulation<'_>, at: usize| {
+        let beyond = run.history.iter().find(|(now, _)| *now >= WARM * run.now);
+        let (from, before) = beyond.map_or((0.0, 0.0), |(now, areas)| (*now, areas[at]));
+        (run.areas[at] - before) / (run.now - from)
+    };
+    let place = |at| Known::of(&runs.iter().map(|run| measured(run, at)).collect::<Vec<_>>());
+    (0..runs[0].areas.len()).map(place).collect()
 }
 
 /// Whether an open class ends less often than it comes, or a class hardly ever ends, as long as `work` lasts; or whether

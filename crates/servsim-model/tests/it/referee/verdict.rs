@@ -1,8 +1,9 @@
 //! One answer beside the slow simulator, and what many of them say about a kind of model.
 
-use super::truth::{Known, Truth, PERCENTS, T95, T99, T999};
+use super::truth::{Found, Known, Truth, PERCENTS, T95, T99, T999};
 use serde::{Deserialize, Serialize};
 use servsim_model::bands::Accuracy;
+use servsim_model::solution::Interval;
 use servsim_model::solvers::bounds::bounds;
 use servsim_model::{Network, Solution};
 use std::collections::BTreeMap;
@@ -22,6 +23,14 @@ pub struct Verdict {
     /// Throughputs and response times, and how many are within what the answer states.
     pub figures: usize,
     pub held: usize,
+    /// Figures of stations and pools that the slow simulator knows, how many are within what an exact or simulated
+    /// answer says, and which are not.
+    #[serde(default)]
+    pub places: usize,
+    #[serde(default)]
+    pub placed: usize,
+    #[serde(default)]
+    pub misplaced: Vec<String>,
     /// Classes that the slow simulator does not know well enough to judge.
     pub unknown: usize,
     /// Distance from the slow simulator: of throughput, of response time.
@@ -44,8 +53,14 @@ pub struct Verdict {
     pub judging: f64,
 }
 
+/// Numbers below which a figure of a place is not judged, and by which one may be off that has no error, such as the
+/// utilisation of a station that is hardly ever idle.
+const SELDOM: f64 = 0.01;
+const ALWAYS: f64 = 1e-4;
+
 impl Verdict {
-    pub fn on(network: &Network, answer: &Solution, truth: &[Option<Truth>]) -> Self {
+    pub fn on(network: &Network, answer: &Solution, found: &Found) -> Self {
+        let truth = &found.classes;
         let mut verdict = Self { solver: format!("{} {}", answer.solver, answer.nature), ..Self::default() };
         let band = match &answer.accuracy {
             Accuracy::Band { throughput, response, .. } => [*throughput, *response],
@@ -87,7 +102,51 @@ impl Verdict {
             }
         }
         verdict.bound(network, truth);
+        if truth.iter().all(Option::is_some)
+            && matches!(answer.accuracy, Accuracy::Exact | Accuracy::Interval)
+        {
+            verdict.place(network, answer, &found.places);
+        }
         verdict
+    }
+
+    fn place(&mut self, network: &Network, answer: &Solution, places: &[Known]) {
+        let population = network.population().max(1 << 20);
+        let stations = network.stations.iter().zip(&answer.stations).flat_map(|(station, found)| {
+            // Nobody is in the way of another at a delay.
+            let capacity = Some(station.speed.capacity(population)).filter(|c| c.is_finite());
+            let present = found.queue.iter().sum();
+            let busy = capacity
+                .map_or((f64::NAN, None, 1.0), |c| (found.utilization, found.utilization_interval, c));
+            [(&found.name, busy), (&found.name, (present, found.present_interval, 1.0))]
+        });
+        let pools = network.pools.iter().zip(&answer.pools).flat_map(|(pool, found)| {
+            let held = (found.utilization, found.utilization_interval, pool.size as f64);
+            [(&found.name, held), (&found.name, (found.waiting, found.waiting_interval, 1.0))]
+        });
+        for (i, ((name, (figure, interval, whole)), known)) in stations.chain(pools).zip(places).enumerate() {
+            let known = Known { mean: known.mean / whole, error: known.error / whole };
+            // What hardly ever happens may not have happened in some of the runs.
+            if figure.is_nan() || known.mean < SELDOM || T95 * known.error > 0.05 * known.mean {
+                continue;
+            }
+            let half = |i: Interval| (i.high - figure).max(figure - i.low);
+            let allowed = match interval {
+                Some(interval) => half(interval).hypot(T95 * known.error),
+                None => T99 * known.error,
+            };
+            self.places += 1;
+            if (figure - known.mean).abs() <= allowed + ALWAYS {
+                self.placed += 1;
+            } else {
+                let what = if i % 2 == 0 { "in use" } else { "there" };
+                self.misplaced.push(format!(
+                    "{name} {what}: {figure:.4} is {:.4} ± {:.4}",
+                    known.mean,
+                    T95 * known.error
+                ));
+            }
+        }
     }
 
     fn bound(&mut self, network: &Network, truth: &[Option<Truth>]) {
@@ -163,7 +222,9 @@ pub fn summary(kind: &str, all: &[Verdict]) -> Vec<String> {
         );
     }
     println!(
-        "  percentiles: {:.2} % of {} within 10 %, {:.1} % withheld; bounds violated {} of {}",
+        "  stations and pools: {} of {} figures hold; percentiles: {:.2} % of {} within 10 %, {:.1} % withheld; bounds violated {} of {}",
+        sum(|v| v.placed),
+        sum(|v| v.places),
         share(right, percentiles - withheld),
         percentiles - withheld,
         share(withheld, percentiles),
@@ -192,12 +253,30 @@ pub fn summary(kind: &str, all: &[Verdict]) -> Vec<String> {
             ),
             None => {}
         }
+        if !v.misplaced.is_empty() {
+            println!(
+                "  seed {} by {}: {} of {} places hold, not {}",
+                v.seed,
+                v.solver,
+                v.placed,
+                v.places,
+                v.misplaced.join(", ")
+            );
+        }
     }
     // One in twenty may not hold, and of few models some more by chance: figures of one model go together.
     let chance = 4.0 * (0.05 * 0.95 * figures as f64).sqrt();
     let mut faults = Vec::new();
     if (figures - held) as f64 > 0.05 * figures as f64 + chance {
         faults.push(format!("{kind}: {} of {figures} figures do not hold", figures - held));
+    }
+    let (places, placed) = (sum(|v| v.places), sum(|v| v.placed));
+    let chance = 8.0 * (0.05 * 0.95 * places as f64).sqrt();
+    if (places - placed) as f64 > 0.05 * places as f64 + chance {
+        faults.push(format!(
+            "{kind}: {} of {places} figures of stations and pools do not hold",
+            places - placed
+        ));
     }
     let wrongly = all.iter().filter(|v| v.kind == kind && v.wrongly).count();
     if wrongly > 0 {
