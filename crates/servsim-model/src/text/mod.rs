@@ -8,6 +8,7 @@ mod measurements;
 mod network;
 pub mod node;
 mod source;
+mod what_ifs;
 
 pub use allocation::{read_allocation, Comparison};
 pub use describe::describe;

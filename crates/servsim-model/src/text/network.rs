@@ -2,8 +2,9 @@
 
 use super::details::{self, Kind};
 use super::node::{Node, Problems, Reader, Value};
+use super::what_ifs;
 use crate::network::{Class, Discipline, Fork, Load, Network, Part, Pool, Speed, Station};
-use crate::whatif::{Change, WhatIf};
+use crate::whatif::WhatIf;
 
 /// A network and the questions asked about it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -20,7 +21,6 @@ const STATION: &[&str] =
     &["name", "kind", "servers", "rates", "discipline", "demand", "demands", "visits", "service"];
 const POOL: &[&str] = &["name", "size", "inside", "stations", "holds", "calls"];
 const FORK: &[&str] = &["name", "branches"];
-const WHAT_IF: &[&str] = &["name", "cost", "scale", "servers", "split", "population"];
 
 /// Reads a model from TOML, or from JSON when `json`.
 ///
@@ -36,7 +36,7 @@ pub fn read_network(text: &str, json: bool) -> Result<Model, Problems> {
     pools(&mut reader, &root, &mut network);
     forks(&mut reader, &root, &mut network);
     details::routes(&mut reader, &root, &mut network);
-    let what_ifs = what_ifs(&mut reader, &root, &network);
+    let what_ifs = what_ifs::read(&mut reader, &root, &network);
     if reader.problems.is_empty() {
         if let Err(error) = network.check() {
             reader.problem(0, error.to_string());
@@ -246,7 +246,6 @@ pub(super) fn per_class(
 fn pools(reader: &mut Reader, root: &Node, network: &mut Network) {
     let stations: Vec<String> = network.stations.iter().map(|s| s.name.clone()).collect();
     let classes: Vec<String> = network.classes.iter().map(|c| c.name.clone()).collect();
-    let count = classes.len();
     let nodes = reader.tables(root, "pool");
     let mut names: Vec<String> = Vec::new();
     for node in &nodes {
@@ -262,38 +261,54 @@ fn pools(reader: &mut Reader, root: &Node, network: &mut Network) {
         let line = node.get("inside").map_or(node.line, |n| n.line);
         let parent =
             inside.and_then(|outer| reader.index(line, &outer, "outer pool (list it first)", &names));
-        let mut holds = vec![0.0; stations.len() * count];
-        for (station, value) in reader.entries(node, "holds", "{ station = \"12 ms\" }") {
-            let Some(k) = reader.index(value.line, station, "station", &stations) else { continue };
-            if value.entries().is_empty() {
-                let time = reader.time_of(value, "holds").unwrap_or(0.0);
-                let comes = |c: usize| if network.stations[k].demands[c] > 0.0 { time } else { 0.0 };
-                (0..count).for_each(|c| holds[k * count + c] = comes(c));
-            }
-            for (class, time) in value.entries() {
-                if let Some(c) = reader.index(time.line, class, "class", &classes) {
-                    holds[k * count + c] = reader.time_of(time, "holds").unwrap_or(0.0);
-                }
-            }
-        }
-        let whole = reader.texts(node, "stations").unwrap_or_default();
-        let held = node.get("holds").is_some() || !whole.is_empty();
-        for (line, station) in whole {
-            let Some(k) = reader.index(line, &station, "station", &stations) else { continue };
-            for c in 0..count {
-                let taken: f64 = network.pools.iter().map(|p| network.held(p, k, c)).sum();
-                holds[k * count + c] = (network.stations[k].demands[c] - taken).max(0.0);
-            }
-        }
         let encloses = |inner: &&Node| matches!(inner.get("inside").map(|n| &n.value), Some(Value::Text(outer)) if *outer == name);
-        if !held && !nodes.iter().any(encloses) {
+        let holds = holds(reader, node, network, &classes, &stations);
+        if holds.is_none() && !nodes.iter().any(encloses) {
             let message = format!("pool `{name}` is held nowhere; add stations = [\"...\"], or holds");
             reader.problem(node.line, message);
         }
+        let holds = holds.unwrap_or(vec![0.0; stations.len() * classes.len()]);
         names.push(name.clone());
         network.pools.push(Pool { name, size, parent, holds, calls });
     }
     reader.unique(&nodes, &names, "pool");
+}
+
+/// Seconds by station and class for which a pool is held; `None` where nothing is said of it.
+fn holds(
+    reader: &mut Reader,
+    node: &Node,
+    network: &Network,
+    classes: &[String],
+    stations: &[String],
+) -> Option<Vec<f64>> {
+    let count = classes.len();
+    let mut holds = vec![0.0; stations.len() * count];
+    let known = reader.problems.len();
+    let table = reader.entries(node, "holds", "{ station = \"12 ms\" }");
+    for (station, value) in table {
+        let Some(k) = reader.index(value.line, station, "station", stations) else { continue };
+        if value.entries().is_empty() {
+            let time = reader.time_of(value, "holds").unwrap_or(0.0);
+            let comes = |c: usize| if network.stations[k].demands[c] > 0.0 { time } else { 0.0 };
+            (0..count).for_each(|c| holds[k * count + c] = comes(c));
+        }
+        for (class, time) in value.entries() {
+            if let Some(c) = reader.index(time.line, class, "class", classes) {
+                holds[k * count + c] = reader.time_of(time, "holds").unwrap_or(0.0);
+            }
+        }
+    }
+    let whole = reader.texts(node, "stations").unwrap_or_default();
+    for (line, station) in &whole {
+        let Some(k) = reader.index(*line, station, "station", stations) else { continue };
+        for c in 0..count {
+            let taken: f64 = network.pools.iter().map(|p| network.held(p, k, c)).sum();
+            holds[k * count + c] = (network.stations[k].demands[c] - taken).max(0.0);
+        }
+    }
+    let says_nothing = table.is_empty() && whole.is_empty() && reader.problems.len() == known;
+    (!says_nothing).then_some(holds)
 }
 
 fn forks(reader: &mut Reader, root: &Node, network: &mut Network) {
@@ -331,58 +346,4 @@ fn forks(reader: &mut Reader, root: &Node, network: &mut Network) {
         names.push(name.clone());
         network.forks.push(Fork { name, branches });
     }
-}
-
-fn what_ifs(reader: &mut Reader, root: &Node, network: &Network) -> Vec<WhatIf> {
-    let stations: Vec<String> = network.stations.iter().map(|s| s.name.clone()).collect();
-    let mut all = Vec::new();
-    for node in reader.tables(root, "what_if") {
-        let name = reader.name(node, "this what-if");
-        reader.only(node, &format!("what-if `{name}`"), WHAT_IF);
-        let cost = reader.number(node, "cost");
-        let mut changes = Vec::new();
-        for key in ["scale", "servers", "split"] {
-            for (station, value) in reader.entries(node, key, "{ station = 2 }") {
-                let index = reader.index(value.line, station, "station", &stations);
-                let Value::Number(x) = value.value else {
-                    reader.problem(value.line, format!("`{key}.{station}` must be a number"));
-                    continue;
-                };
-                let whole = x >= 1.0 && x.fract() == 0.0;
-                if !(x.is_finite() && x > 0.0) || (key != "scale" && !whole) {
-                    let wanted =
-                        if key == "scale" { "a positive factor" } else { "a whole number of at least 1" };
-                    reader.problem(value.line, format!("`{key}.{station}` must be {wanted}, not {x}"));
-                    continue;
-                }
-                let Some(k) = index else { continue };
-                if key == "servers" && network.stations[k].speed == Speed::Delay {
-                    let message =
-                        format!("what-if `{name}`: station `{station}` is a delay and has no servers");
-                    reader.problem(value.line, message);
-                }
-                changes.push(match key {
-                    "scale" => Change::Scale(k, x),
-                    "servers" => Change::Servers(k, x as usize),
-                    _ => Change::Split(k, x as usize),
-                });
-            }
-        }
-        if let Some(factor) = reader.number(node, "population") {
-            let line = node.get("population").map_or(node.line, |n| n.line);
-            if factor <= 0.0 {
-                reader.problem(line, format!("`population` must be a positive factor, not {factor}"));
-            } else if network.closed().is_empty() {
-                reader.problem(line, format!("what-if `{name}`: no class has a population; remove it"));
-            }
-            changes.push(Change::Population(factor));
-        }
-        if ["scale", "servers", "split", "population"].iter().all(|key| node.get(key).is_none()) {
-            let message =
-                format!("what-if `{name}` changes nothing; add scale, servers, split or population");
-            reader.problem(node.line, message);
-        }
-        all.push(WhatIf { name, cost, changes });
-    }
-    all
 }

@@ -166,12 +166,11 @@ impl Reader {
         }
     }
 
-    /// Entries of the table `key`, which must have some if it is there.
+    /// Entries of the table `key`, if present.
     pub fn entries<'a>(&mut self, node: &'a Node, key: &str, example: &str) -> &'a [(String, Node)] {
         let Some(found) = node.get(key) else { return &[] };
-        if found.entries().is_empty() {
-            let what =
-                if matches!(found.value, Value::Table(_)) { "an empty one".into() } else { found.describe() };
+        if !matches!(found.value, Value::Table(_)) {
+            let what = found.describe();
             self.problem(
                 found.line,
                 format!("`{key}` must be a table such as {key} = {example}, not {what}"),

@@ -182,7 +182,7 @@ fn values_that_say_nothing_are_refused_with_their_line() {
     };
     for (rest, said) in [
         ("[[pool]]\nname = \"p\"\nsize = 1\nholds = \"5 ms\"", "line 14: `holds` must be a table such as"),
-        ("[[pool]]\nname = \"p\"\nsize = 1\nholds = {}", "line 14: `holds` must be a table such as"),
+        ("[[pool]]\nname = \"p\"\nsize = 1\nholds = {}", "pool `p` is held nowhere"),
         ("[[pool]]\nname = \"p\"\nsize = 1", "pool `p` is held nowhere"),
         ("[[pool]]\nname = \"p\"\nsize = 1\nstations = []", "pool `p` is held nowhere"),
         ("[[pool]]\nname = \"p\"\nsize = 1\nstations = [\"cpu\"]\ncalls = -1", "pool `p` is called -1 times"),
