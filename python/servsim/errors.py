@@ -35,6 +35,10 @@ class UsageError(ServsimError):
     exit_code = 2
 
 
+class Saturated(UsageError):
+    """A model's load is more than it can serve, or so nearly that its figures take too long to find."""
+
+
 class EnvironmentProblem(ServsimError):
     """The machine lacks something: a program, a privilege, room on a disk."""
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from guides import check_guide
 from servsim.cli import run
-from servsim.errors import UsageError
-from servsim.model import Closed, Network, Open, Station, curve, fit, plot, prometheus_measurements, solve
+from servsim.errors import Saturated, UsageError
+from servsim.model import Closed, Network, Open, Pool, Station, curve, fit, plot, prometheus_measurements, solve
 from servsim.model.goals import Goal
 from servsim.model.planning import cheapest, forecast, most, predict, with_load
 
@@ -22,6 +22,12 @@ GUIDES = ("planning-open.md", "planning-users.md")
 
 def one_server(rate: float = 1.0, demand: float = 0.1) -> Network:
     return Network([Open("a", rate)], [Station("s", demand)])
+
+
+def behind_a_lock(rate: float) -> Network:
+    """A lock held for 100 ms: a server of ten requests a second that is no station."""
+    lock = Pool("lock", 1, {"io": 0.1})
+    return Network([Open("web", rate)], [Station("io", 0.1, kind="delay")], pools=[lock])
 
 
 def shop() -> str:
@@ -216,3 +222,55 @@ def test_a_question_that_has_no_answer_is_refused(
     monkeypatch.setattr(sys, "argv", ["servsim", "model", *words])
     assert run() == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_goal_is_missed_where_a_simulated_model_is_saturated() -> None:
+    goal = Goal.parse("mean <= 1 s")
+    assert goal.met(behind_a_lock(5.0))[0]
+    for rate in (9.97, 12.0):  # too near saturation to be simulated unasked, and beyond it
+        assert goal.met(behind_a_lock(rate)) == (False, math.inf)
+    with pytest.raises(Saturated, match="does not keep up"):
+        solve(behind_a_lock(12.0))
+
+
+def test_a_percentile_is_missed_where_it_takes_too_long_to_simulate() -> None:
+    goal = Goal.parse("p90 <= 2 s")
+    # Exact in the mean, which is 50 s; the percentile would take 40 million requests.
+    assert goal.met(Network([Open("a", 0.998), Open("b", 0.001)], [Station("s", 1.0, cv=4.0)])) == (False, math.inf)
+    # With one user in all, one of the classes has nobody.
+    two = Network([Closed("a", 2), Closed("b", 2)], [Station("s", {"a": 0.1, "b": 0.2})])
+    met, has = goal.met(with_load(replace(two, classes=[Closed("a", 1), Closed("b", 0)]), 1.0))
+    assert met and has == pytest.approx(0.1 * math.log(10.0), rel=0.05)
+
+
+def test_what_is_lost_counts_in_what_a_simulation_takes() -> None:
+    trunk = Station("trunk", 0.25, servers=2, capacity=4, when_full="lose", cv=0.5)
+    lost = solve(Network([Open("calls", 1e9)], [trunk]), percentiles=[90])  # took a day: of 10^8 calls one is served
+    assert lost.percentiles() == {}
+    assert "visits or more" in lost.notes[-1]
+
+
+def test_the_busiest_may_be_a_lock(tmp_path: Path) -> None:
+    network = behind_a_lock(5.0)
+    told: list[tuple[object, ...]] = []
+    columns = predict(network, [5.0], progress=lambda *what: told.append(what))
+    assert columns["utilization"][0] == pytest.approx(0.5, abs=0.01)
+    assert told == [("solving at 5", 0.0)]
+    plot(network, tmp_path / "lock.svg")  # by the load of stations alone it went on to billions of requests a second
+    text = (tmp_path / "lock.svg").read_text(encoding="utf-8")
+    assert "lock: 50" in text or "lock: 49" in text
+    axis = [float(x) for x in re.findall(r">(\d+)</text>", text)]
+    assert max(axis) <= 10.0
+
+
+def test_how_far_a_simulation_is_can_be_seen() -> None:
+    told: list[tuple[float, float]] = []
+    solve(behind_a_lock(5.0), requests=200_000, progress=lambda *far: told.append(far))
+    assert told
+    assert all(requests >= 1.0 and 0.0 <= done <= 1.0 for requests, done in told)
+    assert max(done for _, done in told) > 0.3
+
+
+def test_a_forecast_tells_the_users_that_it_solved() -> None:
+    network = Network([Closed("users", 10, think=1.0)], [Station("s", 0.01)])
+    assert [row["load"] for row in forecast(network, Goal.parse("mean <= 1 s"), 0.13, 2)] == [10, 11, 13]

@@ -41,6 +41,14 @@ pub enum ModelError {
         /// Factor by which the load must fall to reach 95 % of the capacity.
         factor: f64,
     },
+    /// A class is not served as fast as it comes, or so nearly not that its figures take too long to simulate.
+    #[error("{what}; {remedy}")]
+    Saturated {
+        /// Which class or station, and by how much.
+        what: String,
+        /// What to change.
+        remedy: String,
+    },
     /// The exact solver would need too much memory or time.
     #[error(
         "populations [{populations}] need {states:.3e} states at station `{station}`, more than the limit {limit:.0e}; {remedy}, or smaller populations"
@@ -124,6 +132,20 @@ impl ModelError {
     /// An [`ModelError::Invalid`] from its two halves.
     pub fn invalid(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Invalid { what: what.into(), remedy: remedy.into() }
+    }
+
+    /// The same with one remedy more, where it has any.
+    #[must_use]
+    pub fn or(mut self, another: &str) -> Self {
+        if let Self::Invalid { remedy, .. } | Self::Saturated { remedy, .. } = &mut self {
+            *remedy = format!("{remedy}; {another}");
+        }
+        self
+    }
+
+    /// An [`ModelError::Saturated`] from its two halves.
+    pub fn saturated(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Saturated { what: what.into(), remedy: remedy.into() }
     }
 
     /// An [`ModelError::Unsupported`].

@@ -86,6 +86,9 @@ pub struct Solution {
     /// Pools: utilisation, mean number waiting or holding, and waiting time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<PoolResult>,
+    /// Percentiles are withheld because the model is too near saturation to simulate them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub saturated: bool,
     /// Iterations made; 0 for a direct method.
     pub iterations: usize,
     /// Residual of the last iteration; 0 for a direct method.

@@ -110,9 +110,13 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
         None => match (solve(network, name, options), ready) {
             // No solver is left: why it cannot be simulated is the reason that helps.
             (Err(error), Err(refused)) if another_may(&error) => Err(refused),
-            (Ok(_), Err(ModelError::Invalid { what, remedy })) if accuracy.is_unknown() => {
-                let remedy = format!("{remedy}; `{name}` answers too, with an error that is not known");
-                Err(ModelError::Invalid { what, remedy })
+            (Err(error), Ok(ready)) if another_may(&error) => {
+                ready.effort(&options.simulation).and(Err(error))
+            }
+            (Ok(_), Err(refused @ (ModelError::Invalid { .. } | ModelError::Saturated { .. })))
+                if accuracy.is_unknown() =>
+            {
+                Err(refused.or(&format!("`{name}` answers too, with an error that is not known")))
             }
             (found, Err(refused)) => found.map(|s| chosen(s, &format!("it is not simulated, for {refused}"))),
             (found, _) => {

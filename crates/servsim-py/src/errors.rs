@@ -25,6 +25,11 @@ pub fn usage(message: impl AsRef<str>) -> PyErr {
     exception("UsageError", message.as_ref())
 }
 
+/// A model gets more than it can serve, or nearly so (exit code 2).
+pub fn saturated(message: impl AsRef<str>) -> PyErr {
+    exception("Saturated", message.as_ref())
+}
+
 /// The environment lacks something (exit code 3).
 pub fn environment(message: impl AsRef<str>) -> PyErr {
     exception("EnvironmentProblem", message.as_ref())

@@ -26,6 +26,18 @@ pub fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
+    watched(py, work, |_| Ok(()))
+}
+
+/// The same, with something to do each time that signals are looked for.
+///
+/// # Errors
+/// As [`interruptible`], and what `look` raises; the work is abandoned then, too.
+pub fn watched<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+    look: impl Fn(Python<'_>) -> PyResult<()>,
+) -> PyResult<T> {
     let (sender, receiver) = channel();
     // The lock only makes the receiver shareable with the closure below; nobody contends for it.
     let receiver = Mutex::new(receiver);
@@ -35,7 +47,10 @@ pub fn interruptible<T: Send + 'static>(
             py.allow_threads(|| receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(POLL));
         match answer {
             Ok(value) => return Ok(value),
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Timeout) => {
+                py.check_signals()?;
+                look(py)?;
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(crate::errors::internal(thread.join().err().map_or_else(String::new, said)));
             }

@@ -2,16 +2,17 @@
 //! answer as JSON; only the sweep over many small models takes plain arrays.
 
 use crate::errors;
-use crate::interrupt::interruptible;
+use crate::interrupt::{interruptible, watched};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use servsim_model::fit::kalman::Noise;
-use servsim_model::sim::Plan;
+use servsim_model::sim::{Plan, Watch};
 use servsim_model::solve::solve_quickly;
 use servsim_model::solvers::{bounds::bounds, mva, Options, SOLVERS};
 use servsim_model::text::{describe, read_allocation, read_measurements, read_network, Problems};
 use servsim_model::{allocation, fit, sensitivity, solve, whatif, Load, ModelError, Network, Tolerance};
+use std::sync::Arc;
 
 /// Adds the functions of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -66,8 +67,7 @@ impl Asked {
             warmup: self.warmup.unwrap_or(plan.warmup),
             seed: self.seed.unwrap_or(plan.seed),
             half_width: self.half_width,
-            visits: None,
-            interrupted: None,
+            ..Plan::default()
         };
         let percentiles = self.percentiles.clone().unwrap_or_default();
         Options { tolerance, percentiles, simulation, ..defaults }
@@ -80,6 +80,7 @@ fn refused(error: &ModelError) -> PyErr {
         ModelError::NotConverged { .. } | ModelError::Numerical { .. } => {
             errors::check_failed(error.to_string())
         }
+        ModelError::Unstable { .. } | ModelError::Saturated { .. } => errors::saturated(error.to_string()),
         _ => errors::usage(error.to_string()),
     }
 }
@@ -116,11 +117,27 @@ fn model_describe(text: &str, is_json: bool) -> PyResult<String> {
     network(text, is_json).and_then(|network| text_of(&describe(&network)))
 }
 
+/// Solves a model; `progress` takes requests per replication and the share done of what is simulated.
 #[pyfunction]
-fn model_solve(py: Python<'_>, text: &str, is_json: bool, options: &str) -> PyResult<String> {
+#[pyo3(signature = (text, is_json, options, progress=None))]
+fn model_solve(
+    py: Python<'_>,
+    text: &str,
+    is_json: bool,
+    options: &str,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
     let asked = Asked::parse(options)?;
     let network = network(text, is_json)?;
-    run(py, move || solve(&network, &asked.solver(), &asked.options()))
+    let watch = Arc::new(Watch::default());
+    let mut options = asked.options();
+    options.simulation.watch = Some(Arc::clone(&watch));
+    let look = |_: Python<'_>| match (progress, watch.look()) {
+        (Some(progress), Some(far)) => progress.call1(far).map(drop),
+        _ => Ok(()),
+    };
+    let answer = watched(py, move || solve(&network, &asked.solver(), &options), look)?;
+    text_of(&answer.map_err(|error| refused(&error))?)
 }
 
 #[pyfunction]

@@ -10,6 +10,7 @@ import typer
 from servsim.cli.model_solution import show
 from servsim.cli.model_text import table, time_text
 from servsim.cli.options import refuse_useless
+from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 from servsim.limits import MANY
 
@@ -72,24 +73,27 @@ def solve(
 
     if plot is None:
         refuse_useless(context, "nothing is plotted without --plot", "up_to")
+    if up_to is not None and up_to < 1:
+        raise UsageError(f"--up-to {up_to} leaves nothing to plot; give at least 1")
     network = read(file)
-    solution = run(
-        network,
-        solver,
-        percentiles=percentile,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-        replications=replications,
-        requests=requests,
-        seed=seed,
-        half_width=half_width,
-    )
+    with Progress() as progress:
+        solution = run(
+            network,
+            solver,
+            percentiles=percentile,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+            replications=replications,
+            requests=requests,
+            seed=seed,
+            half_width=half_width,
+            progress=lambda count, done: progress(f"simulating {count:,.0f} requests in each run", done),
+        )
     if plot is not None:
         from servsim.model.plots import save
 
-        if up_to is not None and up_to < 1:
-            raise UsageError(f"--up-to {up_to} leaves nothing to plot; give at least 1")
-        save(plot, network, solution, up_to, solver)
+        with Progress() as progress:
+            save(plot, network, solution, up_to, solver, progress)
         typer.echo(f"wrote {plot}", err=True)
     if as_json:
         _print_json("servsim.model.solve/1", solution.data)

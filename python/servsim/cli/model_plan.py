@@ -12,6 +12,7 @@ import typer
 
 from servsim.cli.model_text import table, time_text
 from servsim.cli.options import load_range, refuse_useless
+from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 from servsim.files import atomic_write
 
@@ -105,7 +106,8 @@ def predict(
     fitted, points = _fitted(measured, network)
     loads = load_range(load)
     loads = loads if is_open(network) else list(dict.fromkeys(float(max(1, round(x))) for x in loads))
-    columns = run(network, loads, fitted, solver)
+    with Progress() as progress:
+        columns = run(network, loads, fitted, solver, progress=progress)
     if plot is not None:
         from servsim.model.plots import save_prediction
 
@@ -169,7 +171,8 @@ def size(
         if load is not None:
             raise UsageError("--load goes with --cost: without costs, the largest load is what is looked for")
         refuse_useless(context, "without --cost, the largest load is what is looked for", "up_to")
-        found = most(network, wanted, solver)
+        with Progress() as progress:
+            found = most(network, wanted, solver, progress)
         if as_json:
             typer.echo(json.dumps({"schema": "servsim.model.size/1", "goal": goal, "unit": unit, **found}))
             return
@@ -178,7 +181,8 @@ def size(
     if up_to < 1:
         raise UsageError(f"--up-to {up_to} leaves no server; give at least 1")
     network = with_load(network, load) if load is not None else network
-    choices = cheapest(network, wanted, numbers(cost, "--cost"), up_to, solver)
+    with Progress() as progress:
+        choices = cheapest(network, wanted, numbers(cost, "--cost"), up_to, solver, progress)
     if as_json:
         typer.echo(
             json.dumps({"schema": "servsim.model.size/1", "goal": goal, "load": load_of(network), "choices": choices})
@@ -191,7 +195,7 @@ def size(
 
 
 def _finite(seconds: float) -> str:
-    return time_text(seconds) if math.isfinite(seconds) else "no steady state"
+    return time_text(seconds) if math.isfinite(seconds) else "saturated"
 
 
 def forecast(
@@ -208,7 +212,9 @@ def forecast(
     from servsim.model.goals import Goal
     from servsim.model.planning import forecast as run
 
-    rows = run(read(file), Goal.parse(goal), growth / 100.0, periods, solver)
+    network, wanted = read(file), Goal.parse(goal)
+    with Progress() as progress:
+        rows = run(network, wanted, growth / 100.0, periods, solver, progress)
     if as_json:
         for row in rows:
             row["measured"] = row["measured"] if math.isfinite(row["measured"]) else None  # type: ignore[assignment]

@@ -6,10 +6,13 @@ import math
 import re
 from dataclasses import dataclass
 
-from servsim.errors import UsageError
+from servsim.errors import Saturated, UsageError
 from servsim.model.network import Network
 from servsim.model.results import Solution
 from servsim.model.solving import solve
+
+#: Requests per replication with which a percentile is looked for once more that was withheld.
+LONGER = (400_000, 2_000_000)
 
 
 @dataclass(frozen=True)
@@ -52,18 +55,22 @@ class Goal:
         UsageError
             When a percentile is withheld.
         """
-        classes = solution.data["classes"]
+        classes = [c for c in solution.data["classes"] if c["throughput"] > 0.0]  # of some, nobody may be there
         if self.percentile is None:
             return max(float(c["response"]) for c in classes)
-        worst = [solution.percentiles(c["name"]).get(self.percentile) for c in classes]
-        known = [value for value in worst if value is not None]
-        if len(known) < len(worst):
-            reason = solution.notes[-1] if solution.notes else "it is not known closely enough"
-            raise UsageError(f"the {self.percentile:g}th percentile is withheld ({reason}); ask for the mean instead")
-        return max(known)
+        if not self._is_known(solution):
+            reasons = [note for note in solution.notes if "withheld" in note] or ["it is not known closely enough"]
+            raise UsageError(
+                f"the {self.percentile:g}th percentile is withheld ({reasons[0]}); ask for the mean instead"
+            )
+        return max(solution.percentiles(c["name"])[self.percentile] for c in classes)
+
+    def _is_known(self, solution: Solution) -> bool:
+        present = [c["name"] for c in solution.data["classes"] if c["throughput"] > 0.0]
+        return self.percentile is None or all(self.percentile in solution.percentiles(name) for name in present)
 
     def met(self, network: Network, solver: str = "auto") -> tuple[bool, float]:
-        """Say whether a network keeps the goal, and what it has; not so where it cannot bear its load.
+        """Say whether a network keeps the goal, and what it has; not so where it cannot bear its load, or hardly.
 
         Raises
         ------
@@ -72,11 +79,15 @@ class Goal:
         """
         try:
             wanted = [] if self.percentile is None else [self.percentile]
-            has = self.measure(solve(network, solver, percentiles=wanted))
-        except UsageError as error:
-            if "is unstable" in str(error) or "relaxation" in str(error):
+            solution = solve(network, solver, percentiles=wanted)
+            for requests in LONGER:
+                if not self._is_known(solution):
+                    solution = solve(network, solver, percentiles=wanted, requests=requests)
+            if not self._is_known(solution) and solution.data.get("saturated"):
                 return False, math.inf
-            raise
+            has = self.measure(solution)
+        except Saturated:
+            return False, math.inf
         return has <= self.seconds, has
 
 

@@ -13,11 +13,12 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from servsim.errors import UsageError
+from servsim.errors import Saturated, UsageError
 from servsim.model.goals import Goal
 from servsim.model.network import Closed, Network, Open, Station
 from servsim.model.results import Columns, Fit
 from servsim.model.solving import solve
+from servsim.progress import Show
 
 #: Draws behind a band: enough for the 2.5th percentile, 95 % of which lie within the true 1st and 5th.
 DRAWS = 200
@@ -65,7 +66,11 @@ def with_load(network: Network, load: float) -> Network:
     return replace(network, classes=closed)
 
 
-def most(network: Network, goal: Goal, solver: str = "auto") -> dict[str, float]:
+def _nobody(*_: object) -> None:
+    """Take what nobody wants to see."""
+
+
+def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = _nobody) -> dict[str, float]:
     """Return the largest load that keeps a goal.
 
     Parameters
@@ -76,6 +81,8 @@ def most(network: Network, goal: Goal, solver: str = "auto") -> dict[str, float]
         What response times must keep.
     solver : str
         Solver; ``"auto"`` is exact where it can be.
+    progress : callable
+        Takes what is being done and, where it is known, the share done; likewise below.
 
     Returns
     -------
@@ -93,6 +100,7 @@ def most(network: Network, goal: Goal, solver: str = "auto") -> dict[str, float]
 
     def met(load: float) -> bool:
         nonlocal measured, beyond
+        progress(f"looking for the largest load, at {load:.6g}")
         good, has = goal.met(with_load(network, load), solver)
         measured, beyond = (has, beyond) if good else (measured, has)
         return good
@@ -100,7 +108,10 @@ def most(network: Network, goal: Goal, solver: str = "auto") -> dict[str, float]
     while met(high):
         low, high = high, 2.0 * high
         if high > MOST_USERS * 1000:
-            raise UsageError("every load keeps the goal, so no station is ever full; give the stations demands")
+            raise UsageError(
+                "every load keeps the goal: nothing is ever full, or what finds no room is lost; give the stations "
+                "demands, or ask for the share lost at one load"
+            )
     if not users and low == 0.0:
         least = high / 1024.0
         while high > least and not met(high / 2.0):
@@ -117,7 +128,12 @@ def most(network: Network, goal: Goal, solver: str = "auto") -> dict[str, float]
 
 
 def cheapest(
-    network: Network, goal: Goal, cost: Mapping[str, float], up_to: int = 16, solver: str = "auto"
+    network: Network,
+    goal: Goal,
+    cost: Mapping[str, float],
+    up_to: int = 16,
+    solver: str = "auto",
+    progress: Show = _nobody,
 ) -> list[dict[str, Any]]:
     """Return the numbers of servers that keep a goal, the cheapest first.
 
@@ -162,12 +178,13 @@ def cheapest(
     found: list[dict[str, Any]] = []
     failed: list[tuple[int, ...]] = []
     best = math.inf
-    for price, counts in sorted(added):
+    for at, (price, counts) in enumerate(sorted(added)):
         more = any(all(a >= b for a, b in zip(counts, f["counts"], strict=True)) for f in found)
         less = any(all(a <= b for a, b in zip(counts, bad, strict=True)) for bad in failed)
         if more or less or len(found) == 5:
             continue
         chosen = dict(zip(names, counts, strict=True))
+        progress(f"trying {len(added):,} choices", at / len(added))
         good, has = goal.met(_with_servers(network, chosen), solver)
         best = min(best, has)
         if good:
@@ -188,7 +205,7 @@ def _with_servers(network: Network, servers: Mapping[str, int]) -> Network:
 
 
 def forecast(
-    network: Network, goal: Goal, growth: float, periods: int, solver: str = "auto"
+    network: Network, goal: Goal, growth: float, periods: int, solver: str = "auto", progress: Show = _nobody
 ) -> list[dict[str, float | bool]]:
     """Return how a goal fares while the load grows.
 
@@ -222,16 +239,22 @@ def forecast(
         )
     rows: list[dict[str, float | bool]] = []
     for period in range(periods + 1):
-        load = load_of(network) * (1.0 + growth) ** period
-        good, has = goal.met(with_load(network, load), solver)
-        rows.append({"period": period, "load": load, "measured": has, "met": good})
+        progress(f"solving period {period}", period / (periods + 1))
+        then = with_load(network, load_of(network) * (1.0 + growth) ** period)
+        good, has = goal.met(then, solver)
+        rows.append({"period": period, "load": load_of(then), "measured": has, "met": good})
         if not math.isfinite(has):
             break
     return rows
 
 
 def predict(
-    network: Network, loads: Sequence[float], fitted: Fit | None = None, solver: str = "auto", seed: int = 1
+    network: Network,
+    loads: Sequence[float],
+    fitted: Fit | None = None,
+    solver: str = "auto",
+    seed: int = 1,
+    progress: Show = _nobody,
 ) -> Columns:
     """Solve at several loads, with bands where demands were measured.
 
@@ -252,12 +275,13 @@ def predict(
     -------
     dict of list
         Columns ``load, throughput, response, throughput_low, throughput_high, response_low, response_high,
-        utilization`` (of the busiest station), ``solver``; ends of bands are None without intervals.
+        utilization`` (of the busiest station or pool), ``solver``; ends of bands are None without intervals.
     """
     keys = ("load", "throughput", "response", "throughput_low", "throughput_high", "response_low", "response_high")
     columns: Columns = {key: [] for key in (*keys, "utilization", "solver")}
     drawn = _drawn(network, fitted, seed) if fitted is not None else []
-    for load in loads:
+    for at, load in enumerate(loads):
+        progress(f"solving at {load:.6g}", at / len(loads))
         solution = solve(with_load(network, load), solver)
         if drawn and solution.solver == "simulation":
             raise UsageError("bands need hundreds of solutions, and this model is simulated; name another --solver")
@@ -265,19 +289,17 @@ def predict(
         for other in drawn:
             try:
                 answer = solve(with_load(other, load), solution.solver)
-            except UsageError as error:
-                if "is unstable" not in str(error):
-                    raise
+            except Saturated:
                 # No steady state: every response time is exceeded, and what comes is not all served.
                 pairs.append((solution.throughput, math.inf))
                 continue
             pairs.append((answer.throughput, answer.response))
         row: dict[str, Any] = {"load": load, "throughput": solution.throughput, "response": solution.response}
-        for at, key in enumerate(("throughput", "response")):
-            values = sorted(pair[at] for pair in pairs)
+        for which, key in enumerate(("throughput", "response")):
+            values = sorted(pair[which] for pair in pairs)
             cut = len(values) // 40
             row[f"{key}_low"], row[f"{key}_high"] = (values[cut], values[-1 - cut]) if values else (None, None)
-        row |= {"utilization": max(solution.utilization.values()), "solver": solution.solver}
+        row |= {"utilization": solution.busiest, "solver": solution.solver}
         for key, value in row.items():
             columns[key].append(value)
     return columns

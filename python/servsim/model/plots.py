@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -140,8 +140,10 @@ def draw(solution: Solution, curve: Columns | None, x_label: str = "customers") 
         panel.curve(xs, curve["response"], LINE)
         panel.x_axis()
         panels.append(panel)
-    panel = _Panel(WIDTH * len(panels), f"utilisation ({solution.solver})", "stations", 1.0, 1.0)
-    panel.bars(solution.utilization)
+    pools = {pool["name"]: pool["utilization"] for pool in solution.data.get("pools", [])}
+    places = "stations and pools" if pools else "stations"
+    panel = _Panel(WIDTH * len(panels), f"utilisation ({solution.solver})", places, 1.0, 1.0)
+    panel.bars(solution.utilization | pools)
     return [mark for p in [*panels, panel] for mark in p.marks]
 
 
@@ -293,12 +295,22 @@ def plot(network: Network, path: str | Path, *, solver: str = "auto", up_to: flo
     save(Path(path), network, solve(network, solver), up_to, solver)
 
 
-def save(path: Path, network: Network, solution: Solution, up_to: float | None, solver: str) -> None:
-    """Draw a solution, with curves up to a load, and write the plot; see :func:`plot`."""
+def save(
+    path: Path,
+    network: Network,
+    solution: Solution,
+    up_to: float | None,
+    solver: str,
+    progress: Callable[[str, float], object] = lambda *_: None,
+) -> None:
+    """Draw a solution, with curves up to a load, and write the plot; see :func:`plot`.
+
+    ``progress`` takes what is being done and the share done.
+    """
     kinds = {isinstance(c, Open) for c in network.classes}
     curves, label = None, "customers"
     if kinds == {True}:
-        curves, label = _open_curves(network, solution, up_to, solver), "requests per second"
+        curves, label = _open_curves(network, solution, up_to, solver, progress), "requests per second"
     else:
         from servsim.model.solving import curve
 
@@ -310,18 +322,26 @@ def save(path: Path, network: Network, solution: Solution, up_to: float | None, 
     write(path, draw(solution, curves, label))
 
 
-def _open_curves(network: Network, solution: Solution, up_to: float | None, solver: str) -> Columns:
+def _open_curves(
+    network: Network,
+    solution: Solution,
+    up_to: float | None,
+    solver: str,
+    progress: Callable[[str, float], object],
+) -> Columns:
     """Solve an open model at rates up to nearly the one that it cannot bear."""
     from servsim.model.planning import load_of, with_load
     from servsim.model.solving import solve
 
-    busiest = max(s["utilization"] for s in solution.data["stations"] if s["utilization"] <= 1.0)
-    most = up_to if up_to is not None else NEARLY * load_of(network) / max(busiest, 1e-9)
+    # Delays are never full: twice the load of a model of nothing else.
+    times = NEARLY / solution.busiest if solution.busiest > 0.0 else 2.0
+    most = up_to if up_to is not None else load_of(network) * times
     count = COARSE if solution.solver == "simulation" else FINE
     keys = ("population", "throughput", "response", "low", "high", "solver")
     columns: Columns = {key: [] for key in keys}
     for i in range(1, count + 1):
         load = most * i / count
+        progress(f"solving at {load:.6g}", (i - 1) / count)
         found = solve(with_load(network, load), solver)
         for key, value in zip(keys, (load, found.throughput, found.response, None, None, found.solver), strict=True):
             columns[key].append(value)

@@ -86,6 +86,12 @@ class Solution:
         return {s["name"]: float(s["utilization"]) for s in self.data["stations"]}
 
     @property
+    def busiest(self) -> float:
+        """Largest fraction of capacity in use of a station or pool."""
+        places = [*self.data["stations"], *self.data.get("pools", [])]
+        return max(float(place["utilization"]) for place in places)
+
+    @property
     def notes(self) -> list[str]:
         """Why the solver was chosen, and approximations made."""
         return list(self.data["notes"])

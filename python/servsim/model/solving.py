@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,6 +56,7 @@ def solve(
     warmup: float | None = None,
     seed: int | None = None,
     half_width: float | None = None,
+    progress: Callable[[float, float], object] | None = None,
 ) -> Solution:
     """Solve a network.
 
@@ -74,6 +75,9 @@ def solve(
     replications, requests, warmup, seed, half_width : optional
         Simulation: independent replications (default 10), requests in each (20,000), warm-up as a
         share of the run (0.2), seed (1), and a relative half-width of the 95 % intervals to reach.
+    progress : callable, optional
+        Takes the requests in each replication and the share done, now and then while a model is simulated. What is
+        simulated anew for longer begins at zero again.
 
     Returns
     -------
@@ -106,7 +110,7 @@ def solve(
         seed=seed,
         half_width=half_width,
     )
-    return Solution(json.loads(_core.model_solve(text, is_json, options)))
+    return Solution(json.loads(_core.model_solve(text, is_json, options, progress)))
 
 
 def bounds(network: Network) -> list[dict[str, Any]]:

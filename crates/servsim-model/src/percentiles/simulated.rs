@@ -37,6 +37,7 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
         Err(ModelError::Interrupted) => return Err(ModelError::Interrupted),
         Ok(((requests, visits), ready)) if visits <= MOST_VISITS => (requests, ready),
         refused => {
+            solution.saturated = matches!(refused, Err(ModelError::Saturated { .. }));
             let why = refused.map_or_else(
                 |error| error.to_string(),
                 |((_, visits), _)| {
@@ -53,6 +54,7 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
             Err(ModelError::Interrupted) => return Err(ModelError::Interrupted),
             // Too near saturation, or too few requests of a rare class.
             Err(error) if requests >= longest => {
+                solution.saturated = matches!(error, ModelError::Saturated { .. });
                 solution.notes.push(format!("percentiles withheld: {error}"));
                 return Ok(());
             }
@@ -76,6 +78,7 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
     for (class, simulated) in solution.classes.iter_mut().zip(&measured.classes) {
         let off = bias(simulated, class);
         if exact && off > BIASED {
+            solution.saturated = true;
             solution.notes.push(format!(
                 "percentiles of `{}` withheld: the simulated mean response time is {:.0} % off the exact one after {requests:.0} requests in each of {runs} runs, so the model is too near saturation; simulate longer with `requests` above {requests:.0}",
                 class.name, off * 100.0

@@ -5,6 +5,7 @@ mod measured;
 mod rooms;
 
 use super::calendar::{Calendar, Event};
+use super::keeping_up;
 use super::program::Step;
 use super::server::{JobId, Server};
 use crate::error::ModelError;
@@ -110,7 +111,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Runs for `warmup` seconds unmeasured, then measures for `span` seconds.
+    /// Runs for `warmup` seconds unmeasured, then measures for `span` seconds. Now and then `interrupted` is asked whether
+    /// to stop, and told the time that it is in the model, seconds.
     ///
     /// # Errors
     /// [`ModelError::Interrupted`].
@@ -118,7 +120,7 @@ impl<'a> Engine<'a> {
         mut self,
         warmup: f64,
         span: f64,
-        interrupted: impl Fn() -> bool,
+        interrupted: impl Fn(f64) -> bool,
     ) -> Result<Measured, ModelError> {
         self.run_until(warmup, &interrupted)?;
         self.begin_measuring();
@@ -135,18 +137,32 @@ impl<'a> Engine<'a> {
         Ok(self.measured)
     }
 
-    fn run_until(&mut self, end: f64, interrupted: &impl Fn() -> bool) -> Result<(), ModelError> {
+    fn run_until(&mut self, end: f64, interrupted: &impl Fn(f64) -> bool) -> Result<(), ModelError> {
         let mut count = 0u64;
         while let Some((at, event)) = self.calendar.pop(end) {
             count += 1;
-            if count & (CHECK_EVERY - 1) == 0 && interrupted() {
-                return Err(ModelError::Interrupted);
+            if count & (CHECK_EVERY - 1) == 0 {
+                if interrupted(at) {
+                    return Err(ModelError::Interrupted);
+                }
+                self.check_number()?;
             }
             self.now = at;
             self.handle(event);
         }
         self.now = end;
         Ok(())
+    }
+
+    /// A line that outgrows memory says that its class gets ahead of what serves it.
+    fn check_number(&self) -> Result<(), ModelError> {
+        let most = self.network.open().into_iter().max_by_key(|&c| self.in_system[c]);
+        match most.filter(|&c| self.in_system[c] as usize > super::MOST_CUSTOMERS) {
+            Some(class) => {
+                Err(keeping_up::outgrown(&self.network.classes[class].name, super::MOST_CUSTOMERS))
+            }
+            None => Ok(()),
+        }
     }
 
     fn handle(&mut self, event: Event) {
@@ -342,56 +358,5 @@ impl<'a> Engine<'a> {
 
     fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.uniform()).ln()
-    }
-
-    fn settle_station(&mut self, station: usize) {
-        let elapsed = self.now - self.touched[station];
-        self.touched[station] = self.now;
-        if self.measuring {
-            for (area, count) in self.measured.present[station].iter_mut().zip(&self.counts[station]) {
-                *area += f64::from(*count) * elapsed;
-            }
-            let here = self.counts[station].iter().sum();
-            self.measured.count(self.in_system.len() + station, here, elapsed);
-        }
-    }
-
-    fn settle_class(&mut self, class: usize) {
-        let index = self.servers.len() + self.pools.len() + class;
-        let elapsed = self.now - self.touched[index];
-        self.touched[index] = self.now;
-        if self.measuring {
-            self.measured.count(class, self.in_system[class], elapsed);
-        }
-    }
-
-    fn settle_pool(&mut self, pool: usize) {
-        let index = self.servers.len() + pool;
-        let elapsed = self.now - self.touched[index];
-        self.touched[index] = self.now;
-        if self.measuring {
-            let state = &self.pools[pool];
-            self.measured.held[pool] += (state.size - state.free) as f64 * elapsed;
-            self.measured.waiting[pool] += state.waiting.len() as f64 * elapsed;
-        }
-    }
-
-    fn settle_all(&mut self) {
-        self.settle_counts();
-        self.servers.iter_mut().for_each(|server| server.advance(self.now));
-    }
-
-    /// Settles what is counted and leaves the servers alone, so that looking on changes no rounding in them.
-    fn settle_counts(&mut self) {
-        (0..self.servers.len()).for_each(|k| self.settle_station(k));
-        (0..self.pools.len()).for_each(|p| self.settle_pool(p));
-        (0..self.in_system.len()).for_each(|c| self.settle_class(c));
-    }
-
-    fn begin_measuring(&mut self) {
-        self.settle_all();
-        self.measuring = true;
-        self.measure_from = self.now;
-        self.servers.iter_mut().for_each(|s| s.work_done = 0.0);
     }
 }

@@ -10,6 +10,16 @@ const KEEP_UP: &str = "lower its rate or their load, give it a higher priority, 
 /// Share of an open class's requests that may still be under way when a run ends.
 const MOST_BEHIND: f64 = 0.02;
 
+/// Why a simulation ends in which more than `most` requests of an open class came together.
+pub fn outgrown(class: &str, most: usize) -> ModelError {
+    ModelError::saturated(
+        format!(
+            "class `{class}` does not keep up: more than {most} of its requests are in the system at once"
+        ),
+        KEEP_UP,
+    )
+}
+
 /// Refuses an open class of which fewer requests leave than come, in runs that are long enough: what others leave of a
 /// station is too little for it, which offered loads alone cannot tell when the others are closed.
 pub fn keep_up(network: &Network, classes: &[ClassResult]) -> Result<(), ModelError> {
@@ -22,7 +32,7 @@ pub fn keep_up(network: &Network, classes: &[ClassResult]) -> Result<(), ModelEr
         if rate - leaves < (3.0 * (interval.high - result.throughput)).max(MOST_BEHIND * rate) {
             continue;
         }
-        return Err(ModelError::invalid(
+        return Err(ModelError::saturated(
             format!(
                 "class `{}` does not keep up: of {rate:.4} requests a second {leaves:.4} are completed, since classes served before or beside it take the rest of a station, or hold it back for longer than a run lasts",
                 class.name
@@ -46,7 +56,7 @@ pub fn left_enough(network: &Network, classes: &[ClassResult]) -> Result<(), Mod
         else {
             continue;
         };
-        return Err(ModelError::invalid(
+        return Err(ModelError::saturated(
             format!(
                 "class `{}` does not keep up: with the classes served before it, it asks for {:.2} % of what station \
                  `{}` can do",

@@ -40,7 +40,7 @@ pub struct Pace {
     for_one: f64,
     /// Thinking and response of the slowest closed class, seconds.
     cycle: f64,
-    /// Visits of a request, of the class with most.
+    /// Visits of a request, of the class with most, and requests that are lost meanwhile: about what one costs.
     visits: f64,
 }
 
@@ -48,11 +48,12 @@ impl Pace {
     /// Runs a pilot.
     ///
     /// # Errors
-    /// [`ModelError::Interrupted`]; [`ModelError::Invalid`] for a class that others hardly let through.
+    /// [`ModelError::Interrupted`]; [`ModelError::Saturated`] for a class that others hardly let through;
+    /// [`ModelError::Invalid`] for one that comes too seldom.
     pub fn of(network: &Network, programs: &[Vec<Step>], plan: &Plan) -> Result<Self, ModelError> {
         let mut span = 100.0 / rough_throughput(network);
         let mut pilot =
-            Engine::new(network, programs, !plan.seed).run(0.0, span, || plan.is_interrupted())?;
+            Engine::new(network, programs, !plan.seed).run(0.0, span, |_| plan.is_interrupted())?;
         let seen = |pilot: &Measured, c: usize| pilot.completed[c] + pilot.lost[c];
         let present: Vec<usize> =
             (0..network.classes.len()).filter(|&c| !network.classes[c].is_nobody()).collect();
@@ -60,22 +61,23 @@ impl Pace {
             let Some(&slow) = present.iter().find(|&&c| seen(&pilot, c) < PILOT) else { break };
             let all: u64 = pilot.completed.iter().sum();
             if all >= MOST_PILOT {
-                let (why, remedy) = if alone(network, slow) * span < PILOT as f64 {
-                    ("it comes too seldom", "raise its rate or its population, or leave it out")
-                } else {
-                    ("the others hardly let it through", "lower the load of the classes served before it")
-                };
-                return Err(ModelError::invalid(
+                let fault = |why: &str| {
                     format!(
                         "class `{}` completes {} of {all} requests: {why}, and a simulation that sees enough of it \
                          would take too long",
                         network.classes[slow].name, pilot.completed[slow]
-                    ),
-                    remedy,
-                ));
+                    )
+                };
+                return Err(if alone(network, slow) * span < PILOT as f64 {
+                    let remedy = "raise its rate or its population, or leave it out";
+                    ModelError::invalid(fault("it comes too seldom"), remedy)
+                } else {
+                    let remedy = "lower the load of the classes served before it";
+                    ModelError::saturated(fault("the others hardly let it through"), remedy)
+                });
             }
             span *= 2.0;
-            pilot = Engine::new(network, programs, !plan.seed).run(0.0, span, || plan.is_interrupted())?;
+            pilot = Engine::new(network, programs, !plan.seed).run(0.0, span, |_| plan.is_interrupted())?;
         }
         let all = pilot.completed.iter().sum::<u64>().max(1) as f64;
         let fewest = present.iter().map(|&c| seen(&pilot, c)).min().unwrap_or(1).max(1);
@@ -91,11 +93,12 @@ impl Pace {
         };
         let classes = 0..network.classes.len();
         let visits = |c: usize| network.stations.iter().map(|s| s.visits[c]).sum::<f64>();
+        let lost = pilot.lost.iter().sum::<u64>() as f64 / all;
         Ok(Self {
             rate: all / span,
             for_one: all / fewest as f64,
             cycle: classes.clone().map(cycle).fold(0.0, f64::max),
-            visits: classes.map(visits).fold(1.0, f64::max),
+            visits: classes.map(visits).fold(1.0, f64::max) + lost,
         })
     }
 
@@ -127,7 +130,8 @@ impl Pace {
     /// hardly be seen.
     ///
     /// # Errors
-    /// [`ModelError::Invalid`] when that many would take longer than [`MOST_VISITS`], and were not asked for.
+    /// [`ModelError::Saturated`] when that many would take longer than [`MOST_VISITS`], and were not asked for;
+    /// [`ModelError::Invalid`] when a class would hardly be seen in as many.
     pub fn settled(&self, network: &Network, plan: &Plan) -> Result<f64, ModelError> {
         let seeing = EACH * self.for_one;
         let requests = plan.requests;
@@ -137,7 +141,7 @@ impl Pace {
                 "of {:.0} requests one is of the class that completes most seldom, and {requests:.0} requests per replication would hardly see it",
                 self.for_one
             );
-            return Err(longer(fault, seeing, "leave that class out"));
+            return Err(ModelError::invalid(fault, longer(seeing, "leave that class out")));
         }
         let requests = requests.max(seeing);
         let Some((station, time)) = settling::of_open_load(network) else { return Ok(requests) };
@@ -216,14 +220,16 @@ fn near_saturation(who: &str, requests: f64, needed: f64) -> ModelError {
     let fault = format!(
         "{who} is so near saturation that {requests:.0} requests per replication would end before its queue has grown"
     );
-    longer(fault, needed, "lower the load")
+    ModelError::saturated(fault, longer(needed, "lower the load"))
 }
 
 /// What may be done about runs that are too short.
-fn longer(fault: String, needed: f64, otherwise: &str) -> ModelError {
-    let simulate =
-        if needed.is_finite() { format!("simulate {needed:.1e} or more, or ") } else { String::new() };
-    ModelError::invalid(fault, format!("{simulate}{otherwise}"))
+fn longer(needed: f64, otherwise: &str) -> String {
+    if needed.is_finite() {
+        format!("simulate {needed:.1e} or more, or {otherwise}")
+    } else {
+        otherwise.to_string()
+    }
 }
 
 /// Asymptotic estimate of requests per second of all classes; only sets the length of the pilot run.

@@ -29,7 +29,7 @@ use crate::solvers::mixed;
 use engine::{Engine, Measured};
 use length::Pace;
 pub use length::MOST_VISITS;
-pub use plan::Plan;
+pub use plan::{Plan, Watch};
 use program::Step;
 
 /// Runs that find how long to simulate are as many times shorter than the plan.
@@ -42,7 +42,7 @@ const MOST_LONGER: f64 = 4096.0;
 /// Simulates a network.
 ///
 /// # Errors
-/// [`ModelError::Unstable`]; [`ModelError::Invalid`] for a run too short to see every class, and when the wanted
+/// [`ModelError::Unstable`], [`ModelError::Saturated`]; [`ModelError::Invalid`] for a run too short to see every class, and when the wanted
 /// half-width is out of reach.
 pub fn solve(network: &Network, options: &Options) -> Result<Solution, ModelError> {
     check(network, options)?;
@@ -154,7 +154,7 @@ impl<'a> Simulation<'a> {
             stage += 1;
             let (settled, mut solution) = match found {
                 // Too few requests of a rare class, or for a refusal.
-                Err(ModelError::Invalid { .. }) if !reported => {
+                Err(ModelError::Invalid { .. } | ModelError::Saturated { .. }) if !reported => {
                     requests = shortest;
                     continue;
                 }
@@ -223,10 +223,10 @@ impl<'a> Simulation<'a> {
     }
 
     /// Runs whose seeds no other stage has, on all processors of the host. The caller's own thread alone asks whether to
-    /// stop, as signals reach no other.
+    /// stop, as signals reach no other, and tells how far it is, as the others are then, too.
     fn replicate(&self, plan: &Plan, requests: f64, stage: u64) -> Result<Vec<Measured>, ModelError> {
         let (warmup, span) = self.pace.spans(plan, requests);
-        let run = |number: usize, interrupted: &dyn Fn() -> bool| {
+        let run = |number: usize, interrupted: &dyn Fn(f64) -> bool| {
             let run = stage * plan.replications as u64 + number as u64;
             let seed = plan
                 .seed
@@ -236,10 +236,18 @@ impl<'a> Simulation<'a> {
         };
         let threads = thread::available_parallelism().map_or(1, usize::from).min(plan.replications);
         let stop = AtomicBool::new(false);
-        let told = || stop.load(Ordering::Relaxed);
-        let asked = || told() || (plan.is_interrupted() && !stop.swap(true, Ordering::Relaxed));
-        let share = |thread: usize, interrupted: &dyn Fn() -> bool| -> Vec<_> {
-            (thread..plan.replications).step_by(threads).map(|number| run(number, interrupted)).collect()
+        let told = |_, _| stop.load(Ordering::Relaxed);
+        let own = plan.replications.div_ceil(threads) as f64;
+        let asked = |number: usize, now: f64| {
+            if let Some(watch) = &plan.watch {
+                let before = (number / threads) as f64;
+                watch.tell(requests, (before + now / (warmup + span)) / own);
+            }
+            told(number, now) || (plan.is_interrupted() && !stop.swap(true, Ordering::Relaxed))
+        };
+        let share = |thread: usize, interrupted: &dyn Fn(usize, f64) -> bool| -> Vec<_> {
+            let numbers = (thread..plan.replications).step_by(threads);
+            numbers.map(|number| run(number, &|now| interrupted(number, now))).collect()
         };
         let shares: Vec<Vec<_>> = thread::scope(|scope| {
             let (share, told) = (&share, &told);

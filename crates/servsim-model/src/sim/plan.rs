@@ -1,4 +1,28 @@
-//! How much a model is simulated.
+//! How much a model is simulated, and how far it is.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// How far a simulation is, for another thread to look at.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Bits of the requests per replication, and of the share of them that is done.
+    requests: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Watch {
+    /// Requests per replication of the runs under way, and the share of all runs that is done; none before there are any.
+    pub fn look(&self) -> Option<(f64, f64)> {
+        let of = |number: &AtomicU64| f64::from_bits(number.load(Ordering::Relaxed));
+        Some((of(&self.requests), of(&self.done))).filter(|(requests, _)| *requests > 0.0)
+    }
+
+    pub(super) fn tell(&self, requests: f64, done: f64) {
+        self.requests.store(requests.to_bits(), Ordering::Relaxed);
+        self.done.store(done.to_bits(), Ordering::Relaxed);
+    }
+}
 
 /// How much to simulate.
 #[derive(Debug, Clone)]
@@ -19,6 +43,8 @@ pub struct Plan {
     pub visits: Option<f64>,
     /// Looked at now and then by the thread that asked for the run; true stops it.
     pub interrupted: Option<fn() -> bool>,
+    /// Told how far the runs are.
+    pub watch: Option<Arc<Watch>>,
 }
 
 impl Plan {
@@ -38,6 +64,7 @@ impl Default for Plan {
             half_width: None,
             visits: None,
             interrupted: None,
+            watch: None,
         }
     }
 }

@@ -28,6 +28,7 @@ pub fn of(network: &Network, runs: &[Measured], percents: &[f64]) -> Result<Solu
         classes,
         stations,
         pools,
+        saturated: false,
         iterations: runs.len(),
         residual: 0.0,
         notes: Vec::new(),

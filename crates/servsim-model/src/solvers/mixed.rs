@@ -205,6 +205,7 @@ fn complete(network: &Network, throughput: &[f64], queues: Vec<Vec<f64>>, means:
         classes,
         stations,
         pools: Vec::new(),
+        saturated: false,
         iterations: means.iterations,
         residual: means.residual,
         notes: Vec::new(),

@@ -2,9 +2,12 @@
 
 use crate::common::Draw;
 use servsim_model::bands::Accuracy;
+use servsim_model::network::Part;
 use servsim_model::sim::Plan;
 use servsim_model::solvers::bounds::bounds;
-use servsim_model::{solve, Class, Discipline, ModelError, Network, Options, Pool, Solution, Speed, Station};
+use servsim_model::{
+    solve, Class, Discipline, Fork, ModelError, Network, Options, Pool, Solution, Speed, Station,
+};
 
 fn auto(network: &Network) -> Solution {
     solve(network, "auto", &Options::default()).unwrap()
@@ -290,4 +293,15 @@ fn a_saturated_chain_is_not_withheld_for_what_its_iteration_left() {
     network.pools = vec![Pool { name: "threads".into(), size: 4, parent: None, holds, calls: 1.0 }];
     let busy = auto(&network).throughput() * demand;
     assert!((0.999..=1.0).contains(&busy), "{busy}");
+}
+
+/// No solver but simulation treats open classes that fork; that `forkjoin` does not is not what helps.
+#[test]
+fn a_fork_that_is_too_near_saturation_is_refused_for_that() {
+    let stations = vec![Station::queue("a", &[0.1]), Station::queue("b", &[0.1])];
+    let mut network = Network::new("forked", vec![Class::open("web", 9.9999)], stations);
+    let branches = vec![vec![Part::Station(0)], vec![Part::Station(1)]];
+    network.forks = vec![Fork { name: "f".into(), branches }];
+    let refused = solve(&network, "auto", &Options::default()).unwrap_err();
+    assert!(matches!(&refused, ModelError::Saturated { .. }), "{refused}");
 }

@@ -76,8 +76,16 @@ fn a_lock_that_is_hardly_ever_free_is_simulated_until_its_line_has_grown_or_refu
         network
     };
     holds(&behind(9.8), 0.1 / (1.0 - 0.98));
-    let fault = simulated(&behind(9.97)).unwrap_err().to_string();
+    let fault = simulated(&behind(9.97)).unwrap_err();
+    assert!(matches!(fault, ModelError::Saturated { .. }), "{fault}");
+    let fault = fault.to_string();
     assert!(fault.contains("class `web` is so near saturation") && fault.contains("simulate "), "{fault}");
+    let fault = simulated(&behind(12.0)).unwrap_err();
+    assert!(matches!(fault, ModelError::Saturated { .. }), "{fault}");
+    // Its line grew until the host's memory was full.
+    let fault = simulated(&behind(1e8)).unwrap_err();
+    assert!(matches!(fault, ModelError::Saturated { .. }), "{fault}");
+    assert!(fault.to_string().contains("more than 10000000 of its requests"), "{fault}");
 }
 
 /// With as many requests as it can serve a station's room is filled by chance: any number present is as likely.

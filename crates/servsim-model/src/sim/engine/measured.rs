@@ -1,5 +1,6 @@
-//! What a replication measures.
+//! What a replication measures, and how it is kept up to date: whoever changes a number settles it first.
 
+use super::Engine;
 use crate::sim::histogram::Histogram;
 
 /// Parts of equal length in which the measured time is looked at.
@@ -62,5 +63,58 @@ impl Measured {
             part[number] += here * elapsed;
         }
         self.squared[number] += here * here * elapsed;
+    }
+}
+
+impl Engine<'_> {
+    pub(super) fn settle_station(&mut self, station: usize) {
+        let elapsed = self.now - self.touched[station];
+        self.touched[station] = self.now;
+        if self.measuring {
+            for (area, count) in self.measured.present[station].iter_mut().zip(&self.counts[station]) {
+                *area += f64::from(*count) * elapsed;
+            }
+            let here = self.counts[station].iter().sum();
+            self.measured.count(self.in_system.len() + station, here, elapsed);
+        }
+    }
+
+    pub(super) fn settle_class(&mut self, class: usize) {
+        let index = self.servers.len() + self.pools.len() + class;
+        let elapsed = self.now - self.touched[index];
+        self.touched[index] = self.now;
+        if self.measuring {
+            self.measured.count(class, self.in_system[class], elapsed);
+        }
+    }
+
+    pub(super) fn settle_pool(&mut self, pool: usize) {
+        let index = self.servers.len() + pool;
+        let elapsed = self.now - self.touched[index];
+        self.touched[index] = self.now;
+        if self.measuring {
+            let state = &self.pools[pool];
+            self.measured.held[pool] += (state.size - state.free) as f64 * elapsed;
+            self.measured.waiting[pool] += state.waiting.len() as f64 * elapsed;
+        }
+    }
+
+    pub(super) fn settle_all(&mut self) {
+        self.settle_counts();
+        self.servers.iter_mut().for_each(|server| server.advance(self.now));
+    }
+
+    /// Settles what is counted and leaves the servers alone, so that looking on changes no rounding in them.
+    pub(super) fn settle_counts(&mut self) {
+        (0..self.servers.len()).for_each(|k| self.settle_station(k));
+        (0..self.pools.len()).for_each(|p| self.settle_pool(p));
+        (0..self.in_system.len()).for_each(|c| self.settle_class(c));
+    }
+
+    pub(super) fn begin_measuring(&mut self) {
+        self.settle_all();
+        self.measuring = true;
+        self.measure_from = self.now;
+        self.servers.iter_mut().for_each(|s| s.work_done = 0.0);
     }
 }
