@@ -274,3 +274,22 @@ def test_how_far_a_simulation_is_can_be_seen() -> None:
 def test_a_forecast_tells_the_users_that_it_solved() -> None:
     network = Network([Closed("users", 10, think=1.0)], [Station("s", 0.01)])
     assert [row["load"] for row in forecast(network, Goal.parse("mean <= 1 s"), 0.13, 2)] == [10, 11, 13]
+
+
+def test_a_prediction_ends_where_the_model_is_saturated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert predict(one_server(), [5.0, 9.0, 11.0, 12.0])["load"] == [5.0, 9.0]
+    with pytest.raises(Saturated, match="unstable"):
+        predict(one_server(), [11.0, 12.0])
+    (tmp_path / "m.toml").write_text(one_server().to_toml(), encoding="utf-8")
+    command = ["servsim", "model", "predict", str(tmp_path / "m.toml"), "--load", "8:11:4"]
+    monkeypatch.setattr(sys, "argv", [*command, "--plot", str(tmp_path / "p.svg")])
+    assert run() == 0
+    printed = capsys.readouterr()
+    assert "from 10 on the model is saturated" in printed.err
+    assert "500 ms" in printed.out and "1 s" in printed.out
+    monkeypatch.setattr(sys, "argv", [*command, "--json"])
+    assert run() == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["saturated"] == [10.0, 11.0] and answer["points"]["load"] == [8.0, 9.0]

@@ -108,10 +108,11 @@ def predict(
     loads = loads if is_open(network) else list(dict.fromkeys(float(max(1, round(x))) for x in loads))
     with Progress() as progress:
         columns = run(network, loads, fitted, solver, progress=progress)
+    saturated = loads[len(columns["load"]) :]
     if plot is not None:
         from servsim.model.plots import save_prediction
 
-        save_prediction(plot, with_load(network, loads[-1]), columns, _placed(network, points))
+        save_prediction(plot, with_load(network, columns["load"][-1]), columns, _placed(network, points))
         typer.echo(f"wrote {plot}", err=True)
     if table_file is not None:
         out = io.StringIO()
@@ -121,7 +122,8 @@ def predict(
         atomic_write(table_file, out.getvalue())
         typer.echo(f"wrote {table_file}", err=True)
     if as_json:
-        typer.echo(json.dumps({"schema": "servsim.model.predict/1", "points": columns, "measured": points}))
+        answer = {"schema": "servsim.model.predict/1", "points": columns, "saturated": saturated, "measured": points}
+        typer.echo(json.dumps(answer))
         return
     rows_text = []
     for i, at in enumerate(columns["load"]):
@@ -133,6 +135,8 @@ def predict(
         rows_text.append([*row, f"{columns['utilization'][i]:.1%}", columns["solver"][i]])
     bands = ["95 % of demands", "95 % of demands"] if fitted is not None else []
     table(["load", "throughput /s", "response", *bands, "busiest", "solver"], rows_text)
+    if saturated:
+        typer.echo(f"note: from {saturated[0]:g} on the model is saturated, or too nearly to be solved", err=True)
 
 
 def _placed(network: "Network", points: list[dict[str, Any]]) -> list[dict[str, Any]]:

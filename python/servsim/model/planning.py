@@ -263,7 +263,7 @@ def predict(
     network : Network
         The model.
     loads : sequence of float
-        Users, or requests per second.
+        Users, or requests per second; ascending.
     fitted : Fit, optional
         Estimates of its demands with their intervals.
     solver : str
@@ -275,14 +275,25 @@ def predict(
     -------
     dict of list
         Columns ``load, throughput, response, throughput_low, throughput_high, response_low, response_high,
-        utilization`` (of the busiest station or pool), ``solver``; ends of bands are None without intervals.
+        utilization`` (of the busiest station or pool), ``solver``; ends of bands are None without intervals. They end
+        before the first load that saturates the model.
+
+    Raises
+    ------
+    Saturated
+        When the first load does.
     """
     keys = ("load", "throughput", "response", "throughput_low", "throughput_high", "response_low", "response_high")
     columns: Columns = {key: [] for key in (*keys, "utilization", "solver")}
     drawn = _drawn(network, fitted, seed) if fitted is not None else []
     for at, load in enumerate(loads):
         progress(f"solving at {load:.6g}", at / len(loads))
-        solution = solve(with_load(network, load), solver)
+        try:
+            solution = solve(with_load(network, load), solver)
+        except Saturated:
+            if not columns["load"]:
+                raise
+            break
         if drawn and solution.solver == "simulation":
             raise UsageError("bands need hundreds of solutions, and this model is simulated; name another --solver")
         pairs = []

@@ -234,7 +234,8 @@ impl<'a> Simulation<'a> {
                 .wrapping_add(run.wrapping_mul(0xD1B5_4A32_D192_ED03));
             Engine::new(self.network, &self.programs, seed).run(warmup, span, interrupted)
         };
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(plan.replications);
+        let fit = (MOST_CUSTOMERS / self.network.population().max(1)).max(1);
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(plan.replications).min(fit);
         let stop = AtomicBool::new(false);
         let told = |_, _| stop.load(Ordering::Relaxed);
         let own = plan.replications.div_ceil(threads) as f64;
@@ -263,7 +264,7 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// Customers of a simulation: about 100 bytes each.
+/// Customers of a simulation, of all runs that are under way at once: about 100 bytes each.
 const MOST_CUSTOMERS: usize = 10_000_000;
 
 fn widest_interval(solution: &Solution) -> f64 {
