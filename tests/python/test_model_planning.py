@@ -247,7 +247,14 @@ def test_what_is_lost_counts_in_what_a_simulation_takes() -> None:
     trunk = Station("trunk", 0.25, servers=2, capacity=4, when_full="lose", cv=0.5)
     lost = solve(Network([Open("calls", 1e9)], [trunk]), percentiles=[90])  # took a day: of 10^8 calls one is served
     assert lost.percentiles() == {}
-    assert "visits or more" in lost.notes[-1]
+    assert "find no room" in lost.notes[-1]
+    with pytest.raises(UsageError, match="finds no room is lost"):
+        most(Network([Open("calls", 1.0)], [trunk]), Goal.parse("mean <= 2 s"))
+    # A pilot run that took what is lost for what is served ended too soon, and the model was taken for saturated.
+    line = [Station(name, 0.1, capacity=2, when_full="lose", cv=0.5) for name in "ab"]
+    full = solve(Network([Open("calls", 2000.0)], line), requests=2000).data["classes"][0]
+    assert full["loss"] > 0.99 and full["loss_interval"]["high"] < 1.0
+    assert full["throughput"] < 10.0
 
 
 def test_the_busiest_may_be_a_lock(tmp_path: Path) -> None:

@@ -22,8 +22,10 @@ from servsim.progress import Show
 
 #: Draws behind a band: enough for the 2.5th percentile, 95 % of which lie within the true 1st and 5th.
 DRAWS = 200
-#: Loads beyond which a search gives up.
-MOST_USERS = 1_000_000
+#: Load, users or requests per second, beyond which a search gives up.
+MOST_LOAD = 1e9
+#: Times the model's load beyond which it does where requests are lost.
+MOST_LOSING = 500
 #: Combinations of servers that are tried.
 MOST_CHOICES = 2_000
 
@@ -105,13 +107,16 @@ def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = _n
         measured, beyond = (has, beyond) if good else (measured, has)
         return good
 
-    while met(high):
+    # What loses requests may keep a goal at any load, and takes the longer to simulate the more it loses.
+    loses = any(station.when_full == "lose" for station in network.stations)
+    most_load = MOST_LOSING * high if loses else MOST_LOAD
+    while high <= most_load and met(high):
         low, high = high, 2.0 * high
-        if high > MOST_USERS * 1000:
-            raise UsageError(
-                "every load keeps the goal: nothing is ever full, or what finds no room is lost; give the stations "
-                "demands, or ask for the share lost at one load"
-            )
+    if high > most_load or (loses and beyond == math.inf):
+        raise UsageError(
+            f"every load up to {low:.3g} keeps the goal: nothing is ever full, or what finds no room is lost; give the "
+            "stations demands, or ask for the share lost at one load"
+        )
     if not users and low == 0.0:
         least = high / 1024.0
         while high > least and not met(high / 2.0):

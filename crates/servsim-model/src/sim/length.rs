@@ -26,7 +26,8 @@ const CYCLES: f64 = 3.0;
 const EACH: f64 = 20.0;
 /// Requests of every class that a pilot run completes.
 const PILOT: u64 = 10;
-/// Requests, of all classes, in which a pilot run has to see each: about a second of simulating.
+/// Requests, of all classes and with those that are lost, in which a pilot run has to see each complete: about a second of
+/// simulating.
 const MOST_PILOT: u64 = 300_000;
 /// Doublings of a pilot run before a class is taken for one that never completes.
 const MOST_DOUBLINGS: usize = 24;
@@ -48,18 +49,17 @@ impl Pace {
     /// Runs a pilot.
     ///
     /// # Errors
-    /// [`ModelError::Interrupted`]; [`ModelError::Saturated`] for a class that others hardly let through;
-    /// [`ModelError::Invalid`] for one that comes too seldom.
+    /// [`ModelError::Interrupted`]; [`ModelError::Saturated`] for a class that others hardly let through, or that
+    /// finds no room; [`ModelError::Invalid`] for one that comes too seldom.
     pub fn of(network: &Network, programs: &[Vec<Step>], plan: &Plan) -> Result<Self, ModelError> {
         let mut span = 100.0 / rough_throughput(network);
         let mut pilot =
             Engine::new(network, programs, !plan.seed).run(0.0, span, |_| plan.is_interrupted())?;
-        let seen = |pilot: &Measured, c: usize| pilot.completed[c] + pilot.lost[c];
         let present: Vec<usize> =
             (0..network.classes.len()).filter(|&c| !network.classes[c].is_nobody()).collect();
         for _ in 0..MOST_DOUBLINGS {
-            let Some(&slow) = present.iter().find(|&&c| seen(&pilot, c) < PILOT) else { break };
-            let all: u64 = pilot.completed.iter().sum();
+            let Some(&slow) = present.iter().find(|&&c| pilot.completed[c] < PILOT) else { break };
+            let all: u64 = pilot.completed.iter().chain(&pilot.lost).sum();
             if all >= MOST_PILOT {
                 let fault = |why: &str| {
                     format!(
@@ -68,7 +68,10 @@ impl Pace {
                         network.classes[slow].name, pilot.completed[slow]
                     )
                 };
-                return Err(if alone(network, slow) * span < PILOT as f64 {
+                return Err(if pilot.completed[slow] + pilot.lost[slow] >= PILOT {
+                    let remedy = "lower its rate, or give it more room";
+                    ModelError::saturated(fault("the others find no room"), remedy)
+                } else if alone(network, slow) * span < PILOT as f64 {
                     let remedy = "raise its rate or its population, or leave it out";
                     ModelError::invalid(fault("it comes too seldom"), remedy)
                 } else {
@@ -80,7 +83,7 @@ impl Pace {
             pilot = Engine::new(network, programs, !plan.seed).run(0.0, span, |_| plan.is_interrupted())?;
         }
         let all = pilot.completed.iter().sum::<u64>().max(1) as f64;
-        let fewest = present.iter().map(|&c| seen(&pilot, c)).min().unwrap_or(1).max(1);
+        let fewest = present.iter().map(|&c| pilot.completed[c]).min().unwrap_or(1).max(1);
         let cycle = |c: usize| match network.classes[c].load {
             Load::Open { .. } => network.total_demand(c),
             Load::Closed { population, think } => {

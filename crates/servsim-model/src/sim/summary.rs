@@ -11,7 +11,8 @@ use crate::special::student_quantile;
 /// Summarises replications of one length.
 ///
 /// # Errors
-/// [`ModelError::Invalid`] when a class completed no request in one of them.
+/// [`ModelError::Invalid`] when a class completed no request in one of them, [`ModelError::Saturated`] if others are
+/// served before it.
 pub fn of(network: &Network, runs: &[Measured], percents: &[f64]) -> Result<Solution, ModelError> {
     let classes = (0..network.classes.len())
         .map(|c| class_result(network, runs, c, percents))
@@ -80,16 +81,14 @@ fn class_result(
         return Ok(ClassResult { name, ..ClassResult::default() });
     }
     if runs.iter().any(|r| r.completed[class] == 0) {
+        let fault = format!("no request of class `{name}` completed in one of the replications");
         let ranked = network.classes.iter().any(|other| other.priority > network.classes[class].priority);
-        let remedy = if ranked {
-            "classes of higher priority leave it hardly any time: give it a higher one, or lower their load"
+        return Err(if ranked {
+            let why = "classes of higher priority leave it hardly any time";
+            ModelError::saturated(fault, format!("{why}: give it a higher one, or lower their load"))
         } else {
-            "ask for more requests per replication"
-        };
-        return Err(ModelError::invalid(
-            format!("no request of class `{name}` completed in one of the replications"),
-            remedy,
-        ));
+            ModelError::invalid(fault, "ask for more requests per replication")
+        });
     }
     let completed = |r: &Measured| r.completed[class] as f64;
     let lost = |r: &Measured| r.lost[class] as f64;
