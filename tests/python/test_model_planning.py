@@ -278,6 +278,16 @@ def test_how_far_a_simulation_is_can_be_seen() -> None:
     assert max(done for _, done in told) > 0.3
 
 
+def test_users_of_several_classes_sum_to_the_load() -> None:
+    three = Network([Closed(name, 5) for name in "abc"], [Station("s", 0.1)])
+    for load in range(1, 40):
+        users = [c.population for c in with_load(three, load).classes if isinstance(c, Closed)]
+        assert sum(users) == load and max(users) - min(users) <= 1
+    # Half a user of each class was nobody at all.
+    found = most(Network([Closed("a", 5), Closed("b", 5)], [Station("s", 0.1)]), Goal.parse("mean <= 150 ms"))
+    assert found == {"load": 1.0, "measured": pytest.approx(0.1), "beyond": pytest.approx(0.2)}
+
+
 def test_a_forecast_tells_the_users_that_it_solved() -> None:
     network = Network([Closed("users", 10, think=1.0)], [Station("s", 0.01)])
     assert [row["load"] for row in forecast(network, Goal.parse("mean <= 1 s"), 0.13, 2)] == [10, 11, 13]

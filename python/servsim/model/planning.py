@@ -50,7 +50,7 @@ def load_of(network: Network) -> float:
 
 
 def with_load(network: Network, load: float) -> Network:
-    """Return the network with another load, classes in the same proportions; users are rounded.
+    """Return the network with another load, classes in the same proportions as far as whole users go.
 
     Raises
     ------
@@ -64,8 +64,18 @@ def with_load(network: Network, load: float) -> Network:
     if is_open(network):
         opened = [replace(c, rate=c.rate * factor) for c in network.classes if isinstance(c, Open)]
         return replace(network, classes=opened)
-    closed = [replace(c, population=round(c.population * factor)) for c in network.classes if isinstance(c, Closed)]
-    return replace(network, classes=closed)
+    closed = [c for c in network.classes if isinstance(c, Closed)]
+    users = _apportioned([c.population * factor for c in closed])
+    return replace(network, classes=[replace(c, population=n) for c, n in zip(closed, users, strict=True)])
+
+
+def _apportioned(shares: Sequence[float]) -> list[int]:
+    """Return whole users that sum to the rounded sum of the shares, more where the remainders are largest."""
+    users = [math.floor(share) for share in shares]
+    by_remainder = sorted(range(len(shares)), key=lambda at: users[at] - shares[at])
+    for at in by_remainder[: round(sum(shares)) - sum(users)]:
+        users[at] += 1
+    return users
 
 
 def _nobody(*_: object) -> None:
@@ -109,7 +119,7 @@ def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = _n
 
     # What loses requests may keep a goal at any load, and takes the longer to simulate the more it loses.
     loses = any(station.when_full == "lose" for station in network.stations)
-    most_load = MOST_LOSING * high if loses else MOST_LOAD
+    most_load = MOST_LOSING * load_of(network) if loses else MOST_LOAD
     while high <= most_load and met(high):
         low, high = high, 2.0 * high
     if high > most_load or (loses and beyond == math.inf):
