@@ -344,35 +344,6 @@ def test_rules_that_no_program_can_follow_are_left_out_by_name(tmp_path: Path) -
     assert "p.toml: a program as it is can follow nothing of it: `area` of" in nothing.stderr
 
 
-def test_every_wrong_rule_is_refused_by_name(tmp_path: Path) -> None:
-    file = tmp_path / "p.toml"
-    file.write_text(
-        'policy = "fill"\n[[page]]\nstructure = "a"\nnode = 9999\n[[page]]\nsite = "a+0x1"\n'
-        '[[page]]\nstructure = "b"\noffset = "0x1000"\nnode = 1\n[[page]]\nnode = 1\n'
-        '[[thread]]\ntask = "postgres 7"\nnode = 1\n[[thread]]\ntask = "postgres"\nnode = 1\n'
-        '[[thread]]\ntask = "true 9"\nprocessor = 9999\n'
-    )
-    refused = _run("run", "--placement", str(file), "--", "true")
-    assert refused.returncode == 2 and "Traceback" not in refused.stderr
-    for words in (
-        "the first lines: policy `fill`",
-        "page 1: there is no node 9999",
-        "page 2: a rule without node, nodes and policy",
-        "page 3: offset `0x1000`",
-        "page 4: a rule for no pages",
-        "thread 2: task `postgres` is not true",
-        "thread 3: there is no processor 9999",
-        "thread: task `postgres` is not true",
-    ):
-        assert words in refused.stderr, refused.stderr
-    file.write_text("node = 77\n")
-    assert "there is no node 77" in _run("run", "--placement", str(file), "--", "true").stderr
-    file.write_text("node = [")
-    assert _run("run", "--placement", str(file), "--", "true").returncode == 2
-    both = _run("run", "--placement", str(file), "--policy", "local", "--", "true")
-    assert both.returncode == 2 and "leave out the other options of memory" in both.stderr
-
-
 def test_a_program_that_no_library_can_be_loaded_into_runs_and_says_so(tmp_path: Path) -> None:
     source, program = tmp_path / "nothing.c", tmp_path / "nothing"
     source.write_text("int main(void) { return 7; }\n")
