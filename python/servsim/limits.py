@@ -1,6 +1,7 @@
 """Numbers that callers give, refused in one sentence before the native module cannot even take them."""
 
 from math import isfinite
+from typing import TypeGuard
 
 from servsim.errors import UsageError
 
@@ -8,6 +9,11 @@ from servsim.errors import UsageError
 LARGEST_COUNT = 2**63
 #: Most of what is made one after the other: iterations, replications, customers.
 MANY = 1_000_000
+
+
+def is_whole(value: object, least: int, most: int = LARGEST_COUNT) -> TypeGuard[int]:
+    """Say whether a value is a whole number from ``least`` to ``most``; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def whole(name: str, value: object, least: int, most: int = LARGEST_COUNT) -> None:
@@ -18,9 +24,7 @@ def whole(name: str, value: object, least: int, most: int = LARGEST_COUNT) -> No
     UsageError
         When it is none.
     """
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    if value is not None and not is_whole(value, least, most):
         raise UsageError(f"{name} is {value!r}: give a whole number from {least} to {most}")
 
 

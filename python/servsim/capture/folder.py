@@ -19,6 +19,7 @@ from servsim.capture.emulator import LEAST_MEMORY_MIB, MOST_MEMORY_MIB
 from servsim.capture.store import file_digest
 from servsim.documents import is_plain, read_toml
 from servsim.errors import UsageError
+from servsim.limits import is_whole
 
 #: The folder's description, the script that every workload has, and those that it may have.
 DESCRIPTION, SCRIPTS, MORE_SCRIPTS = "workload.toml", ("client",), ("start", "load", "check", "files")
@@ -250,7 +251,7 @@ class _Reader:
 
     def number(self, key: str, default: int, least: int, most: int) -> int:
         value = self.rest.pop(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        if not is_whole(value, least, most):
             raise self.wrong(f"{key} must be a number from {least} to {most}")
         return value
 
@@ -296,7 +297,7 @@ class _Reader:
         table = self.rest.pop(key, {})
         if not isinstance(table, dict):
             raise self.wrong(f"{key} must be a table of numbers")
-        if not all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in table.values()):
+        if not all(is_whole(value, 0) for value in table.values()):
             raise self.wrong(f"{key} must be whole numbers from 0")
         return table
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from servsim.documents import read_toml, text_of
 from servsim.errors import UsageError
+from servsim.limits import is_whole
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,8 @@ class _Keys:
 
     def nodes(self) -> tuple[int, ...]:
         value = self._take("nodes")
-        fits = isinstance(value, list) and all(isinstance(node, int) and not isinstance(node, bool) for node in value)
-        if not fits or not value or min(value) < 0 or len(set(value)) < len(value):
+        fits = isinstance(value, list) and all(is_whole(node, 0) for node in value)
+        if not fits or not value or len(set(value)) < len(value):
             raise UsageError(f"{self.source}: {self.prefix}nodes must be a list of nodes, such as [2, 3]")
         return tuple(sorted(value))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from servsim.errors import Saturated, UsageError
 from servsim.model.network import Network
@@ -55,7 +56,7 @@ class Goal:
         UsageError
             When a percentile is withheld.
         """
-        classes = [c for c in solution.data["classes"] if c["throughput"] > 0.0]  # of some, nobody may be there
+        classes = _present(solution)
         if self.percentile is None:
             return max(float(c["response"]) for c in classes)
         if not self._is_known(solution):
@@ -66,8 +67,8 @@ class Goal:
         return max(solution.percentiles(c["name"])[self.percentile] for c in classes)
 
     def _is_known(self, solution: Solution) -> bool:
-        present = [c["name"] for c in solution.data["classes"] if c["throughput"] > 0.0]
-        return self.percentile is None or all(self.percentile in solution.percentiles(name) for name in present)
+        names = [c["name"] for c in _present(solution)]
+        return self.percentile is None or all(self.percentile in solution.percentiles(name) for name in names)
 
     def met(self, network: Network, solver: str = "auto") -> tuple[bool, float]:
         """Say whether a network keeps the goal, and what it has; not so where it cannot bear its load, or hardly.
@@ -89,6 +90,11 @@ class Goal:
         except Saturated:
             return False, math.inf
         return has <= self.seconds, has
+
+
+def _present(solution: Solution) -> list[dict[str, Any]]:
+    """Return the classes of which somebody is there."""
+    return [c for c in solution.data["classes"] if c["throughput"] > 0.0]
 
 
 def duration(text: str) -> float | None:

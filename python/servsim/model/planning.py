@@ -78,11 +78,7 @@ def _apportioned(shares: Sequence[float]) -> list[int]:
     return users
 
 
-def _nobody(*_: object) -> None:
-    """Take what nobody wants to see."""
-
-
-def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = _nobody) -> dict[str, float]:
+def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = lambda *_: None) -> dict[str, float]:
     """Return the largest load that keeps a goal.
 
     Parameters
@@ -148,7 +144,7 @@ def cheapest(
     cost: Mapping[str, float],
     up_to: int = 16,
     solver: str = "auto",
-    progress: Show = _nobody,
+    progress: Show = lambda *_: None,
 ) -> list[dict[str, Any]]:
     """Return the numbers of servers that keep a goal, the cheapest first.
 
@@ -220,7 +216,7 @@ def _with_servers(network: Network, servers: Mapping[str, int]) -> Network:
 
 
 def forecast(
-    network: Network, goal: Goal, growth: float, periods: int, solver: str = "auto", progress: Show = _nobody
+    network: Network, goal: Goal, growth: float, periods: int, solver: str = "auto", progress: Show = lambda *_: None
 ) -> list[dict[str, float | bool]]:
     """Return how a goal fares while the load grows.
 
@@ -269,7 +265,7 @@ def predict(
     fitted: Fit | None = None,
     solver: str = "auto",
     seed: int = 1,
-    progress: Show = _nobody,
+    progress: Show = lambda *_: None,
 ) -> Columns:
     """Solve at several loads, with bands where demands were measured.
 

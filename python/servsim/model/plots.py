@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -19,6 +19,7 @@ from servsim.errors import EnvironmentProblem, UsageError
 from servsim.files import atomic_write
 from servsim.model.network import Closed, Network, Open
 from servsim.model.results import Columns, Solution
+from servsim.progress import Show
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -301,7 +302,7 @@ def save(
     solution: Solution,
     up_to: float | None,
     solver: str,
-    progress: Callable[[str, float], object] = lambda *_: None,
+    progress: Show = lambda *_: None,
 ) -> None:
     """Draw a solution, with curves up to a load, and write the plot; see :func:`plot`.
 
@@ -327,7 +328,7 @@ def _open_curves(
     solution: Solution,
     up_to: float | None,
     solver: str,
-    progress: Callable[[str, float], object],
+    progress: Show,
 ) -> Columns:
     """Solve an open model at rates up to nearly the one that it cannot bear."""
     from servsim.model.planning import load_of, with_load

@@ -18,7 +18,7 @@ from typing import Any
 from servsim import _core
 from servsim.documents import is_plain, read_toml, text_of
 from servsim.errors import UsageError
-from servsim.limits import LARGEST_COUNT
+from servsim.limits import LARGEST_COUNT, is_whole
 
 #: Factors that are no settings of the machine.
 SPECIAL = ("machine", "trace", "transactions", "warmup", "functional_warmup", "checkpoint")
@@ -145,7 +145,7 @@ def parse(text: str, source: str, folder: Path, name: str) -> Study:
 
 def _whole(value: object, low: int) -> bool:
     """Say whether a value is a whole number from ``low`` that counters can hold."""
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value < LARGEST_COUNT
+    return is_whole(value, low, LARGEST_COUNT - 1)
 
 
 def _type_faults(read: Mapping[str, Any]) -> list[str]:

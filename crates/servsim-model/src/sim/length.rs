@@ -52,9 +52,9 @@ impl Pace {
     /// [`ModelError::Interrupted`]; [`ModelError::Saturated`] for a class that others hardly let through, or that
     /// finds no room; [`ModelError::Invalid`] for one that comes too seldom.
     pub fn of(network: &Network, programs: &[Vec<Step>], plan: &Plan) -> Result<Self, ModelError> {
+        let run = |span| Engine::new(network, programs, !plan.seed).run(0.0, span, |_| plan.is_interrupted());
         let mut span = 100.0 / rough_throughput(network);
-        let mut pilot =
-            Engine::new(network, programs, !plan.seed).run(0.0, span, |_| plan.is_interrupted())?;
+        let mut pilot = run(span)?;
         let present: Vec<usize> =
             (0..network.classes.len()).filter(|&c| !network.classes[c].is_nobody()).collect();
         for _ in 0..MOST_DOUBLINGS {
@@ -80,7 +80,7 @@ impl Pace {
                 });
             }
             span *= 2.0;
-            pilot = Engine::new(network, programs, !plan.seed).run(0.0, span, |_| plan.is_interrupted())?;
+            pilot = run(span)?;
         }
         let all = pilot.completed.iter().sum::<u64>().max(1) as f64;
         let fewest = present.iter().map(|&c| pilot.completed[c]).min().unwrap_or(1).max(1);
