@@ -1,4 +1,7 @@
-"""Ctrl-C in comparisons and studies: what had ended is kept and shown, and the exit code is 130."""
+"""Ctrl-C in comparisons and studies: what had ended is kept and shown, and the exit code is 130.
+
+In a process that goes on, such as a notebook, work that was given up ends, too.
+"""
 
 import json
 import sys
@@ -10,8 +13,10 @@ from layout_result import layout_result
 from servsim import cli
 from servsim.comparison import designs
 from servsim.errors import Interrupted
+from servsim.model import Closed, Network, Station, solve
 from servsim.reproduce import alameldeen_2003, report
 from servsim.reproduce.rows import Part, Row, made_until_interrupted
+from waiting import wait_for
 
 MACHINES = ("-m", "foglia-2004-4p", "-m", "foglia-2004-4p:cache.size=64 KiB", "-m", "foglia-2004-8p")
 
@@ -105,3 +110,17 @@ def test_an_interrupted_study_shows_the_rows_it_has(
     assert "A5" in told.out and "A6" not in told.out and "a remark" in told.out
     assert "the rows above are those whose runs had ended" in told.err
     assert isinstance(alameldeen_2003.run(), report.Report)
+
+
+def test_a_model_that_is_given_up_is_simulated_no_further() -> None:
+    network = Network([Closed("users", 20, think=3.0)], [Station("cpu", 0.5)])
+    threads = Path("/proc/self/task")
+    before = len(list(threads.iterdir()))
+
+    def give_up(*_: float) -> None:
+        assert len(list(threads.iterdir())) > before
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        solve(network, "simulation", requests=1e10, progress=give_up)  # hours, were it not given up
+    wait_for(lambda: len(list(threads.iterdir())) == before)

@@ -93,13 +93,32 @@ fn text_of(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| errors::internal(error.to_string()))
 }
 
-/// Runs `work` without the interpreter lock, ended by Ctrl-C, and turns its answer into JSON.
+/// Runs `work` without the interpreter lock, abandoned on Ctrl-C, and turns its answer into JSON.
 fn run<T: Serialize + Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, ModelError> + Send + 'static,
 ) -> PyResult<String> {
     let answer = interruptible(py, work)?.map_err(|error| refused(&error))?;
     text_of(&answer)
+}
+
+/// The same for work that may simulate: Ctrl-C ends that, too, also where the process goes on, and `progress` is called
+/// with requests per replication and the share done of what is simulated.
+fn solving<T: Serialize + Send + 'static>(
+    py: Python<'_>,
+    options: &Options,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Options) -> Result<T, ModelError> + Send + 'static,
+) -> PyResult<String> {
+    let watch = Arc::new(Watch::default());
+    let mut options = options.clone();
+    options.simulation.watch = Some(Arc::clone(&watch));
+    let look = |_: Python<'_>| match (progress, watch.look()) {
+        (Some(progress), Some(far)) => progress.call1(far).map(drop),
+        _ => Ok(()),
+    };
+    let answer = watched(py, move || work(&options), look).inspect_err(|_| watch.stop())?;
+    text_of(&answer.map_err(|error| refused(&error))?)
 }
 
 fn network(text: &str, is_json: bool) -> PyResult<Network> {
@@ -129,15 +148,7 @@ fn model_solve(
 ) -> PyResult<String> {
     let asked = Asked::parse(options)?;
     let network = network(text, is_json)?;
-    let watch = Arc::new(Watch::default());
-    let mut options = asked.options();
-    options.simulation.watch = Some(Arc::clone(&watch));
-    let look = |_: Python<'_>| match (progress, watch.look()) {
-        (Some(progress), Some(far)) => progress.call1(far).map(drop),
-        _ => Ok(()),
-    };
-    let answer = watched(py, move || solve(&network, &asked.solver(), &options), look)?;
-    text_of(&answer.map_err(|error| refused(&error))?)
+    solving(py, &asked.options(), progress, move |options| solve(&network, &asked.solver(), options))
 }
 
 #[pyfunction]
@@ -168,10 +179,13 @@ fn model_curve(
     let mut asked = Asked::parse(options)?;
     asked.percentiles = Some(Vec::new());
     let network = network(text, is_json)?;
-    run(py, move || populations.iter().map(|&n| point(&network, n, &asked)).collect::<Result<Vec<_>, _>>())
+    solving(py, &asked.options(), None, move |options| {
+        let solver = asked.solver();
+        populations.iter().map(|&n| point(&network, n, &solver, options)).collect::<Result<Vec<_>, _>>()
+    })
 }
 
-fn point(network: &Network, population: usize, asked: &Asked) -> Result<Point, ModelError> {
+fn point(network: &Network, population: usize, solver: &str, options: &Options) -> Result<Point, ModelError> {
     let mut network = network.clone();
     let total = network.population().max(1) as f64;
     let closed = network.closed();
@@ -186,7 +200,7 @@ fn point(network: &Network, population: usize, asked: &Asked) -> Result<Point, M
             *n = (*n as f64 / total * population as f64).round() as usize;
         }
     }
-    let solution = solve_quickly(&network, &asked.solver(), &asked.options())?;
+    let solution = solve_quickly(&network, solver, options)?;
     let range = bounds(&network).ok().filter(|b| b.len() == 1).map(|b| {
         let balanced = b[0].balanced.unwrap_or(b[0].throughput);
         (b[0].throughput.low.max(balanced.low), b[0].throughput.high.min(balanced.high))
@@ -212,7 +226,9 @@ fn model_sensitivity(py: Python<'_>, text: &str, is_json: bool, options: &str) -
 fn model_what_if(py: Python<'_>, text: &str, is_json: bool, options: &str) -> PyResult<String> {
     let asked = Asked::parse(options)?;
     let model = read_network(text, is_json).map_err(|problems| unreadable(&problems))?;
-    run(py, move || whatif::rank(&model.network, &model.what_ifs, &asked.solver(), &asked.options()))
+    solving(py, &asked.options(), None, move |options| {
+        whatif::rank(&model.network, &model.what_ifs, &asked.solver(), options)
+    })
 }
 
 #[pyfunction]

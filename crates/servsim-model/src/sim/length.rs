@@ -52,7 +52,7 @@ impl Pace {
     /// [`ModelError::Interrupted`]; [`ModelError::Saturated`] for a class that others hardly let through, or that
     /// finds no room; [`ModelError::Invalid`] for one that comes too seldom.
     pub fn of(network: &Network, programs: &[Vec<Step>], plan: &Plan) -> Result<Self, ModelError> {
-        let run = |span| Engine::new(network, programs, !plan.seed).run(0.0, span, |_| plan.is_interrupted());
+        let run = |span| Engine::new(network, programs, !plan.seed).run(0.0, span, |_| plan.is_stopped());
         let mut span = 100.0 / rough_throughput(network);
         let mut pilot = run(span)?;
         let present: Vec<usize> =

@@ -18,7 +18,6 @@ mod settling;
 mod summary;
 
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::error::ModelError;
@@ -222,39 +221,38 @@ impl<'a> Simulation<'a> {
         Ok((settled?.max(spread), solution))
     }
 
-    /// Runs whose seeds no other stage has, on all processors of the host. The caller's own thread alone asks whether to
-    /// stop, as signals reach no other, and tells how far it is, as the others are then, too.
+    /// Runs whose seeds no other stage has, on all processors of the host. The caller's own thread alone tells how far it
+    /// is: the others are as far by then.
     fn replicate(&self, plan: &Plan, requests: f64, stage: u64) -> Result<Vec<Measured>, ModelError> {
         let (warmup, span) = self.pace.spans(plan, requests);
-        let run = |number: usize, interrupted: &dyn Fn(f64) -> bool| {
+        let run = |number: usize, ask: &dyn Fn(f64) -> bool| {
             let run = stage * plan.replications as u64 + number as u64;
             let seed = plan
                 .seed
                 .wrapping_mul(0x9E37_79B9_7F4A_7C15)
                 .wrapping_add(run.wrapping_mul(0xD1B5_4A32_D192_ED03));
-            Engine::new(self.network, &self.programs, seed).run(warmup, span, interrupted)
+            Engine::new(self.network, &self.programs, seed).run(warmup, span, ask)
         };
         let fit = (MOST_CUSTOMERS / self.network.population().max(1)).max(1);
         let threads = thread::available_parallelism().map_or(1, usize::from).min(plan.replications).min(fit);
-        let stop = AtomicBool::new(false);
-        let told = |_, _| stop.load(Ordering::Relaxed);
         let own = plan.replications.div_ceil(threads) as f64;
-        let asked = |number: usize, now: f64| {
+        let quietly = |_, _| plan.is_stopped();
+        let telling = |number: usize, now: f64| {
             if let Some(watch) = &plan.watch {
                 let before = (number / threads) as f64;
                 watch.tell(requests, (before + now / (warmup + span)) / own);
             }
-            told(number, now) || (plan.is_interrupted() && !stop.swap(true, Ordering::Relaxed))
+            plan.is_stopped()
         };
-        let share = |thread: usize, interrupted: &dyn Fn(usize, f64) -> bool| -> Vec<_> {
+        let share = |thread: usize, ask: &dyn Fn(usize, f64) -> bool| -> Vec<_> {
             let numbers = (thread..plan.replications).step_by(threads);
-            numbers.map(|number| run(number, &|now| interrupted(number, now))).collect()
+            numbers.map(|number| run(number, &|now| ask(number, now))).collect()
         };
         let shares: Vec<Vec<_>> = thread::scope(|scope| {
-            let (share, told) = (&share, &told);
+            let (share, quietly) = (&share, &quietly);
             let others: Vec<_> =
-                (1..threads).map(|thread| scope.spawn(move || share(thread, told))).collect();
-            let own = share(0, &asked);
+                (1..threads).map(|thread| scope.spawn(move || share(thread, quietly))).collect();
+            let own = share(0, &telling);
             let joined =
                 others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
             std::iter::once(own).chain(joined).collect()

@@ -1,14 +1,15 @@
-//! How much a model is simulated, and how far it is.
+//! How much a model is simulated, how far it is, and whether to stop.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// How far a simulation is, for another thread to look at.
+/// How far a simulation is, for another thread to look at and to stop.
 #[derive(Debug, Default)]
 pub struct Watch {
     /// Bits of the requests per replication, and of the share of them that is done.
     requests: AtomicU64,
     done: AtomicU64,
+    stopped: AtomicBool,
 }
 
 impl Watch {
@@ -16,6 +17,12 @@ impl Watch {
     pub fn look(&self) -> Option<(f64, f64)> {
         let of = |number: &AtomicU64| f64::from_bits(number.load(Ordering::Relaxed));
         Some((of(&self.requests), of(&self.done))).filter(|(requests, _)| *requests > 0.0)
+    }
+
+    /// Ends the simulation soon, with [`crate::ModelError::Interrupted`], and those that are asked for with this watch
+    /// afterwards.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn tell(&self, requests: f64, done: f64) {
@@ -41,16 +48,14 @@ pub struct Plan {
     /// Visits to stations, of all replications together, after which the wanted half-width is given up and
     /// what was reached is said. `None` goes on for long, then ends with an error.
     pub visits: Option<f64>,
-    /// Looked at now and then by the thread that asked for the run; true stops it.
-    pub interrupted: Option<fn() -> bool>,
-    /// Told how far the runs are.
+    /// Told how far the runs are, and asked whether to stop.
     pub watch: Option<Arc<Watch>>,
 }
 
 impl Plan {
-    /// Whether whoever asked for the run wants it to stop.
-    pub(super) fn is_interrupted(&self) -> bool {
-        self.interrupted.is_some_and(|check| check())
+    /// Whether whoever watches the runs wants them to stop.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.stopped.load(Ordering::Relaxed))
     }
 }
 
@@ -63,7 +68,6 @@ impl Default for Plan {
             seed: 1,
             half_width: None,
             visits: None,
-            interrupted: None,
             watch: None,
         }
     }

@@ -1,10 +1,10 @@
 //! The simulator against exact answers, and its intervals against their promise.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::{self, ThreadId};
+use std::sync::Arc;
+use std::thread;
 
 use crate::common::{fresh_seed, relative};
-use servsim_model::sim::Plan;
+use servsim_model::sim::{Plan, Watch};
 use servsim_model::solution::Interval;
 use servsim_model::{
     solve, Class, Discipline, Fork, ModelError, Network, Options, Pool, Solution, Speed, Station,
@@ -235,27 +235,22 @@ fn intervals_cover_the_truth_in_95_per_cent_of_2000_fresh_seeds() {
     }
 }
 
-/// The thread that a run was asked for by, how often it was looked whether to stop, and how often by another thread.
-static LOOKS: AtomicU32 = AtomicU32::new(0);
-static ELSEWHERE: AtomicU32 = AtomicU32::new(0);
-static ASKER: std::sync::OnceLock<ThreadId> = std::sync::OnceLock::new();
-
-fn after_some_looks() -> bool {
-    if ASKER.get() != Some(&thread::current().id()) {
-        ELSEWHERE.fetch_add(1, Ordering::Relaxed);
-    }
-    LOOKS.fetch_add(1, Ordering::Relaxed) > 20
-}
-
 #[test]
-fn a_run_is_stopped_on_all_threads_by_the_one_that_asked_for_it() {
-    ASKER.set(thread::current().id()).unwrap();
+fn a_simulation_that_is_stopped_ends_on_all_threads_and_so_do_those_that_follow() {
     let network = Network::single(20, 3.0, &[0.2, 0.5]);
+    let watch = Arc::new(Watch::default());
     // Hours, were it not stopped.
-    let simulation = Plan { requests: 1e10, interrupted: Some(after_some_looks), ..Plan::default() };
-    let stopped = solve(&network, "simulation", &Options { simulation, ..Options::default() });
+    let simulation = Plan { requests: 1e10, watch: Some(Arc::clone(&watch)), ..Plan::default() };
+    let options = Options { simulation, ..Options::default() };
+    let stopped = thread::scope(|scope| {
+        let run = scope.spawn(|| solve(&network, "simulation", &options));
+        while watch.look().is_none() {
+            thread::yield_now();
+        }
+        watch.stop();
+        run.join().unwrap()
+    });
     assert!(matches!(stopped, Err(ModelError::Interrupted)), "{stopped:?}");
-    assert_eq!(ELSEWHERE.load(Ordering::Relaxed), 0);
-    let looks = LOOKS.load(Ordering::Relaxed);
-    assert!((22..30).contains(&looks), "{looks} looks: the others went on by themselves");
+    let next = solve(&network, "simulation", &options);
+    assert!(matches!(next, Err(ModelError::Interrupted)), "{next:?}");
 }
