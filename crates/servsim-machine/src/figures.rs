@@ -66,14 +66,17 @@ pub const FIGURES: &[Figure] = &[
     figure("instructions", "instructions", "Instructions executed by all processors", |r| {
         Some(r.counters.instructions() as f64)
     }),
-    figure("misses_per_reference", "1", "Misses of the first level, per reference", |r| {
-        Some(misses(r) / references(r).max(1.0))
-    })
+    figure(
+        "misses_per_reference",
+        "1",
+        "Misses of the outermost private caches, where coherence is kept, per reference",
+        |r| Some(misses(r) / references(r).max(1.0)),
+    )
     .better(Better::Lower, &["references"]),
     figure(
         "misses_per_transaction",
         "misses/transaction",
-        "Misses of the first level, per transaction",
+        "Misses of the outermost private caches, where coherence is kept, per transaction",
         |r| (r.transactions() > 0).then(|| misses(r) / r.transactions() as f64),
     )
     .better(Better::Lower, TIMED),

@@ -1,11 +1,13 @@
 //! Warnings beside the figures of a run: what limits their use, and what to do about it; the worst first.
 
+mod of_machine;
+
 use crate::result::{Replication, Timing};
 use crate::settled::{self, Judged, MOST_WITHOUT_WORK, SOME_WITHOUT_WORK};
 use crate::window::Window;
+use of_machine::{began_empty, busy_disks, few_ready_tasks, forced_locks};
 use serde_json::{json, Value};
 use servsim_config::Machine;
-use servsim_os::BusCounts;
 
 /// How much a warning takes from the figures, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,16 +59,8 @@ impl Warning {
     }
 }
 
-/// Disks that are asked for more of their time than this are the bottleneck: at 90 % a queue of one
-/// server holds nine requests on average (M/M/1).
-const BUSY_DISKS: f64 = 0.9;
-
 /// Fewer transactions than this say little about a mix of five kinds.
 const FEW_TRANSACTIONS: u64 = 30;
-
-/// Holds that end by force are few in a sound trace, and each is in the result; beyond this share of all they
-/// change the figures.
-const MANY_FORCED: f64 = 1e-4;
 
 /// A run that goes on for more than this share of its time after the last transaction says too little for the
 /// throughput.
@@ -77,10 +71,9 @@ const LONG_END: f64 = 0.1;
 pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |rank, code, text: String| warnings.push(Warning { rank, code, text });
-    let timings = || replications.iter().filter_map(|r| r.timing.as_ref());
     let fewest = replications.iter().map(Replication::transactions).min().unwrap_or(0);
     if let Some(references) = window.references {
-        by_references(references, fewest, timings().any(|t| t.trace_exhausted), &mut warn);
+        by_references(references, fewest, timings(replications).any(|t| t.trace_exhausted), &mut warn);
     } else if !window.has_marks() {
         warn(
             Rank::Note,
@@ -96,7 +89,7 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
             "no transaction ended in the measured window: use a shorter --warm-up, or a longer trace".into(),
         );
     } else {
-        if timings().any(|t| t.trace_exhausted) && window.transactions.is_some() {
+        if timings(replications).any(|t| t.trace_exhausted) && window.transactions.is_some() {
             warn(
                 Rank::Invalid,
                 "exhausted",
@@ -105,7 +98,7 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
                     .into(),
             );
         }
-        let after = timings().map(settled::after_the_last).fold(0.0, f64::max);
+        let after = timings(replications).map(settled::after_the_last).fold(0.0, f64::max);
         if window.transactions.is_none() && after > LONG_END {
             warn(
                 Rank::Invalid,
@@ -116,7 +109,7 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
                 ),
             );
         }
-        unsettled(settled::judge(timings().collect::<Vec<_>>().into_iter()), fewest, &mut warn);
+        unsettled(settled::judge(timings(replications).collect::<Vec<_>>().into_iter()), fewest, &mut warn);
         if fewest < FEW_TRANSACTIONS {
             warn(
                 Rank::Weak,
@@ -132,32 +125,14 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
             );
         }
     }
-    let least = timings().map(|t| t.most_ready).min().unwrap_or(0);
-    let mean = timings().map(|t| t.mean_ready_thousandths).min().unwrap_or(0) as f64 / 1000.0;
-    if least < machine.processors as u64 || mean < machine.processors as f64 {
-        warn(
-            Rank::Note,
-            "few-ready-tasks",
-            format!(
-                "the {} processors outnumber the ready tasks ({mean:.1} on average, {least} at most): \
-                 some processors idle for lack of work, not because of the machine",
-                machine.processors
-            ),
-        );
+    if let Some(text) = few_ready_tasks(machine, replications) {
+        warn(Rank::Note, "few-ready-tasks", text);
     }
-    let counts = || timings().filter_map(|t| t.locks).map(|locks| locks.counts);
-    let forced: u64 = counts().map(|c| c.forced_releases + c.forced_handovers).sum();
-    let taken: u64 = counts().map(|c| c.classes.iter().map(|class| class.acquisitions).sum::<u64>()).sum();
-    if forced as f64 > MANY_FORCED * taken as f64 {
-        warn(
-            Rank::Note,
-            "forced-locks",
-            format!(
-                "{forced} of {taken} holds of a lock ended by force, because the trace holds no release in time or \
-                 its waits came back to the holder: see `locks` of the replications; `--set \
-                 locks.arbitrated=spinlocks` leaves the others as recorded"
-            ),
-        );
+    if let Some(text) = forced_locks(replications) {
+        warn(Rank::Note, "forced-locks", text);
+    }
+    if let Some((rank, text)) = began_empty(replications) {
+        warn(rank, "began-empty", text);
     }
     if let Some(text) = busy_disks(machine, replications) {
         warn(Rank::Weak, "busy-disks", text);
@@ -175,6 +150,10 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
     }
     warnings.sort_by_key(|warning| warning.rank);
     warnings
+}
+
+fn timings(replications: &[Replication]) -> impl Iterator<Item = &Timing> {
+    replications.iter().filter_map(|replication| replication.timing.as_ref())
 }
 
 /// What a window of so many references says, and what not: in the run with the fewest so many transactions `ended`.
@@ -202,23 +181,6 @@ fn by_references(
              shares of time hold, figures per transaction do not (fewest ended: {ended})"
         ),
     );
-}
-
-/// The disks or I/O buses that limit the throughput, if any do.
-fn busy_disks(machine: &Machine, replications: &[Replication]) -> Option<String> {
-    let share = replications.iter().map(|r| disk_share(r, machine)).fold(0.0, f64::max);
-    if machine.storage.disks > 0 {
-        replications.iter().filter_map(|r| r.timing.as_ref()).find_map(busy_storage)
-    } else {
-        (share > BUSY_DISKS).then(|| {
-            format!(
-                "the disks were asked for {:.0} % of their time: they limit the throughput, not the processors; \
-                 more of them work side by side with `disk.parallel` above {}",
-                100.0 * share,
-                machine.disk_parallel
-            )
-        })
-    }
 }
 
 /// How the throughput changed by a share, which is infinite if there was none.
@@ -281,37 +243,9 @@ fn unsettled(found: Judged, fewest: u64, warn: &mut impl FnMut(Rank, &'static st
     }
 }
 
-/// The busiest disk or I/O bus, if it limits the throughput.
-fn busy_storage(timing: &Timing) -> Option<String> {
-    let storage = timing.storage.as_ref()?;
-    let cycles = timing.cycles.max(1) as f64;
-    let disks = (0..storage.counts.disks.len())
-        .map(|disk| (storage.disk_utilization(disk, timing.cycles), format!("disk {}", disk + 1)));
-    let bus = |(bus, c): (usize, &BusCounts)| (c.busy as f64 / cycles, format!("I/O bus {}", bus + 1));
-    let buses = storage.counts.buses.iter().enumerate().map(bus);
-    let (share, name) = disks.chain(buses).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (share > BUSY_DISKS).then(|| {
-        format!(
-            "{name} was busy {:.0} % of the time: it limits the throughput, not the processors; spread its \
-             data with `placement`, or describe more with disk.count and io.buses",
-            100.0 * share
-        )
-    })
-}
-
-/// Service time of the requests of the measured window, as a share of what the disks had to give.
-fn disk_share(replication: &Replication, machine: &Machine) -> f64 {
-    let Some(timing) = &replication.timing else { return 0.0 };
-    let cycles = |picos: servsim_units::Picos| picos.to_cycles(machine.clock).0 as f64;
-    let asked = timing.system.disk_reads as f64 * cycles(machine.disk_read)
-        + timing.system.disk_writes as f64 * cycles(machine.disk_write);
-    asked / (timing.cycles.max(1) as f64 * machine.disk_parallel as f64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::SystemCounters;
 
     #[test]
     fn a_change_that_may_be_chance_is_noted_where_transactions_are_not_few() {
@@ -330,19 +264,5 @@ mod tests {
         assert!(told(found, FEW_TRANSACTIONS - 1).is_empty());
         let sure = Judged { change: Some(f64::INFINITY), ..Judged::default() };
         assert!(told(sure, 40)[0].2.starts_with("throughput rises from nothing from"));
-    }
-
-    #[test]
-    fn disks_that_limit_the_throughput_are_named() {
-        let machine =
-            Machine::from_toml("[disk]\nread_time = \"1 ms\"\nparallel = 2", "m.toml", &[]).expect("valid");
-        // Two disks have 2 ms to give in a window of one million cycles at 1 GHz.
-        let after = |disk_reads| {
-            let system = SystemCounters { disk_reads, ..SystemCounters::default() };
-            let timing = Timing { cycles: 1_000_000, system, ..Timing::default() };
-            Replication { timing: Some(timing), ..Replication::default() }
-        };
-        assert!((disk_share(&after(1), &machine) - 0.5).abs() < 1e-12);
-        assert!((disk_share(&after(2), &machine) - 1.0).abs() < 1e-12);
     }
 }

@@ -21,6 +21,7 @@ mod pool;
 mod signatures;
 mod state;
 
+use crate::filled::FilledSets;
 use crate::host;
 use crate::protocol::{State, INVALID};
 use crate::replacement::Replacement;
@@ -105,6 +106,9 @@ pub const UNSHADOWED: u8 = 64;
 
 /// Of the page of the pending miss only the end of the run tells whether it is private.
 pub const UNDECIDED: u8 = 128;
+
+/// All that is known of a pending miss.
+pub const PENDING_MISS: u8 = PENDING | MISS_KERNEL | OWNER_KERNEL | UNDECIDED;
 
 /// No writer yet.
 pub const NO_WRITER: u32 = u32::MAX;
@@ -206,6 +210,7 @@ pub struct Array<W> {
     signatures: Signatures,
     set_index: SetIndex,
     ways: usize,
+    filled: FilledSets,
     pool: Option<Box<Pool>>,
     /// The rest of each frame.
     pub(crate) cold: Vec<Cold<W>>,
@@ -293,6 +298,7 @@ impl<W: WordMask> Array<W> {
             set_index: SetIndex::new(geometry.sets()),
             ways: geometry.ways as usize,
             replacement: Replacement::Stamps,
+            filled: FilledSets::none(geometry.sets()),
             pool: None,
         }
     }
@@ -327,6 +333,7 @@ impl<W: WordMask> Array<W> {
             set_index: _,
             ways,
             replacement,
+            filled: _,
             pool: _,
         } = self;
         debug_assert_eq!(*tick, 1, "runs of hits do not defer stamps");
@@ -375,6 +382,12 @@ impl<W: WordMask> Array<W> {
         self.signatures.find(set, line, is_in).map(|way| first + way)
     }
 
+    /// Whether a line that it has no tag of might have been there, had it not begun empty. A pool's levels know that.
+    #[inline]
+    pub(crate) fn may_have_had(&self, line: LineAddr) -> bool {
+        self.pool.is_none() && !self.filled.has(self.set_index.of(line))
+    }
+
     /// Brings nearer what tells a pool where `line` is.
     #[inline]
     pub(crate) fn prefetch_place(&self, line: LineAddr) {
@@ -394,13 +407,18 @@ impl<W: WordMask> Array<W> {
     /// Gives frame `index` to `line`.
     #[inline]
     pub fn place(&mut self, index: usize, line: LineAddr) {
-        self.frames[index].line = line;
+        let left = std::mem::replace(&mut self.frames[index].line, line);
         remember(&mut self.guesses, line, index);
         if let Some(pool) = &mut self.pool {
             pool.insert(line, index);
         } else {
             let set = self.set_index.of(line);
-            self.signatures.set(set, index - set * self.ways, line);
+            let first = set * self.ways;
+            self.signatures.set(set, index - first, line);
+            let mut frames = self.frames[first..first + self.ways].iter();
+            if left == EMPTY && frames.all(|frame| frame.line != EMPTY) {
+                self.filled.add(set);
+            }
         }
     }
 

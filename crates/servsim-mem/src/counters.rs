@@ -56,7 +56,8 @@ servsim_core::counters! {
         references: [[u64; 3]; 2] = "references_by_kind" OPERATIONS, "references", Modes, [],
             "References by operation: instruction fetches, loads and stores";
         misses: [[u64; 6]; 2] = "misses" MissClass::NAMES, "misses", ModesAndTotal, [summary windows],
-            "Misses of the first level by class: cold, capacity, conflict, or by sharing";
+            "Misses of the outermost private caches by class: cold, capacity, conflict, or by sharing; if the end comes before what \
+             tells true from false, false";
         misses_at_once: [[u64; 1]; 2] = "misses_at_once" [], "misses", Hidden, [],
             "Misses when they happen, whatever their class turns out to be";
         true_by_self: [[u64; 1]; 2] = "misses_true_by_self" [], "misses", Modes, [],
@@ -66,13 +67,13 @@ servsim_core::counters! {
         removed: [[u64; 2]; 2] = "removed" ["copies", "misses"], "lines", Modes, [summary],
             "Copies removed because another processor fetched the line, and misses on copies that were removed so";
         misses_by_owner: [[u64; 6]; 2] = "misses_by_owner" MissClass::NAMES, "misses", ModesAndTotal, [],
-            "Misses of the first level by class and by owner of the page (user or kernel), whatever the mode";
+            "Misses of the outermost private caches by class and by owner of the page (user or kernel), whatever the mode";
         coherence_by_owner: [[u64; 4]; 2] = "coherence_by_owner" CoherenceClass::NAMES, "transactions", ModesAndTotal, [],
             "Coherence transactions by class and by owner of the page (user or kernel), whatever the mode";
         context_switch: [[u64; 3]; 2] = "context_switch_misses" SwitchCause::NAMES, "misses", ModesAndTotal, [],
             "Misses on lines that a task lost because of a switch: evicted by another task, left behind, or flushed";
         misses_by_loss: [[u64; 4]; 2] = "misses_by_loss" LossCause::NAMES, "misses", ModesAndTotal, [],
-            "Misses of the first level by how the cache lost the copy that they lack";
+            "Misses of the outermost private caches by how the cache lost the copy that they lack";
         flushed: [[u64; 1]; 2] = "flushed_copies" [], "lines", Parts, [],
             "Private copies flushed when their task left the processor";
         bus: [[u64; 5]; 2] = "bus" BusOp::NAMES, "transactions", Parts, [summary windows],

@@ -512,6 +512,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
                 evictions: self.system.evictions[cache],
                 write_backs: counters.bus_total(BusOp::WriteBack) - self.back_invalidations[cache].dirty,
                 back_invalidations: self.back_invalidations[cache].copies,
+                unfilled: self.system.unfilled[cache],
             });
         }
         for domain in &self.domains {

@@ -10,6 +10,7 @@
 mod known;
 
 use crate::array::{most_guesses, Geometry, SetIndex, EMPTY};
+use crate::filled::FilledSets;
 use crate::host;
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
@@ -30,6 +31,8 @@ servsim_core::counters! {
             "Dirty copies that the level handed outward when they made room";
         back_invalidations: u64 = "back_invalidations" [], "lines", Parts, [],
             "Copies taken from the level because an inclusive one further out gave the line up";
+        unfilled: u64 = "unfilled" [], "look-ups", Parts, [],
+            "Misses in sets that had not been full yet: with a longer past they might have been hits";
     }
 }
 
@@ -99,6 +102,7 @@ pub struct Level {
     ways: usize,
     set_index: SetIndex,
     replacement: Replacement,
+    filled: FilledSets,
     /// Of a first level inside a private one: by the low bits of lines, where valid copies lie,
     known: Vec<Known>,
     /// and by way, where the pool has the line of a valid copy, as far as somebody told.
@@ -117,6 +121,7 @@ impl Level {
             ways: geometry.ways as usize,
             set_index: SetIndex::new(geometry.sets()),
             replacement,
+            filled: FilledSets::none(geometry.sets()),
             known: Vec::new(),
             places: Vec::new(),
             counters: LevelCounters::default(),
@@ -198,11 +203,18 @@ impl Level {
     pub fn look_up(&mut self, line: LineAddr) -> bool {
         let Some(index) = self.find_valid(line) else {
             self.counters.misses += 1;
+            self.counters.unfilled += u64::from(self.may_have_had(line));
             return false;
         };
         self.counters.hits += 1;
         self.use_way(index);
         true
+    }
+
+    /// Whether a line that it misses might have been there, had it not begun empty.
+    #[inline]
+    fn may_have_had(&self, line: LineAddr) -> bool {
+        !self.filled.has(self.set_index.of(line)) && !self.has_tag(line)
     }
 
     /// Places `line`; what had to make room.
@@ -227,6 +239,9 @@ impl Level {
         self.counters.evictions += u64::from(tag.valid());
         self.forget(left);
         self.fill(index, line, dirty);
+        if left == EMPTY && !self.lines[first..first + self.ways].contains(&EMPTY) {
+            self.filled.add(set);
+        }
         (left != EMPTY).then_some(Displaced { line: left, valid: tag.valid(), dirty: tag.dirty() })
     }
 
@@ -284,8 +299,18 @@ impl Level {
 
     /// Writes which lines it holds, and in which order they were used.
     pub fn save(&self, out: &mut Writer) {
-        let Self { lines, tags, clock: _, ways, set_index: _, replacement, known: _, places: _, counters: _ } =
-            self;
+        let Self {
+            lines,
+            tags,
+            clock: _,
+            ways,
+            set_index: _,
+            replacement,
+            filled,
+            known: _,
+            places: _,
+            counters: _,
+        } = self;
         out.put(lines.len() as u64);
         for (lines, tags) in lines.chunks(*ways).zip(tags.chunks(*ways)) {
             let ranks = ranks(tags.iter().map(|tag| tag.stamp()));
@@ -298,6 +323,7 @@ impl Level {
             }
         }
         replacement.save(out);
+        filled.save(out);
     }
 
     /// Takes over what another level of the same shape held.
@@ -316,7 +342,8 @@ impl Level {
         self.clock = self.ways as u64;
         self.known.fill(Known::NOTHING);
         self.places.fill(NO_PLACE);
-        self.replacement.restore(from)
+        self.replacement.restore(from)?;
+        self.filled.restore(from)
     }
 
     /// Marks the copy at `index` as written.

@@ -7,6 +7,7 @@ pub mod array;
 pub mod cache_set;
 pub mod copy_index;
 pub mod counters;
+mod filled;
 pub mod hierarchy;
 pub mod history;
 mod hits;

@@ -31,7 +31,7 @@ pub use prefetching::PrefetchCounters;
 
 use crate::array::{
     join_writers, Array, Geometry, EMPTY, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, OWNER_KERNEL, PENDING,
-    PREFETCHED, PRIVATE_COPY, REMOVED, UNDECIDED,
+    PENDING_MISS, PREFETCHED, PRIVATE_COPY, REMOVED, UNDECIDED,
 };
 use crate::cache_set::CacheSet;
 use crate::copy_index::{with_cache_set, CopyIndex, Indexed, LineRecord};
@@ -215,6 +215,8 @@ pub struct CoherentSystem<W, O = ()> {
     pub(crate) distinct_lines: usize,
     /// Valid copies that made room, per cache.
     pub evictions: Vec<u64>,
+    /// Misses that might have been hits with a longer past, per cache.
+    pub unfilled: Vec<u64>,
     /// Who runs where, who used what.
     pub switches: Switches,
     pub(crate) history: History,
@@ -301,6 +303,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             snooped: Vec::new(),
             distinct_lines: 0,
             evictions: vec![0; processors],
+            unfilled: vec![0; processors],
             switches: Switches::new(processors),
             history: History::default(),
             per_processor: 1,
@@ -469,7 +472,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             judged.count_miss([mode, owner], MissClass::TrueSharing);
             judged.true_by_self[mode][0] += by_self;
         }
-        frame.flags &= !(PENDING | MISS_KERNEL | OWNER_KERNEL | UNDECIDED);
+        frame.flags &= !PENDING_MISS;
         cold.forget_new_words();
         if O::ACTIVE {
             self.observer.judged(access.at, access.line, MissClass::TrueSharing);
@@ -923,6 +926,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         };
         // A tag that is still there: nobody's fill took it.
         let cause = if found.is_some() { LossCause::Invalidated } else { loss.cause() };
+        if found.is_none() {
+            self.unfilled[cache] += u64::from(self.arrays[cache].may_have_had(access.line));
+        }
         let counters = &mut self.counters[cache];
         counters.misses_at_once[mode][0] += 1;
         counters.misses_by_loss[mode][cause as usize] += 1;
@@ -1150,6 +1156,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     #[inline]
     pub(crate) fn is_dirty_at(&self, cache: CacheId, index: usize) -> bool {
         self.cells.is_dirty(self.arrays[cache].frames[index].state)
+    }
+
+    /// Misses from here on are classified. Of those before, whose class is not known yet, none counts any more, so that
+    /// the classes of a window are those of its own misses.
+    pub fn leave_pending_misses_out(&mut self) {
+        for array in &mut self.arrays {
+            array.frames.iter_mut().for_each(|frame| frame.flags &= !PENDING_MISS);
+        }
     }
 
     /// Ends the run: misses still pending were false sharing.

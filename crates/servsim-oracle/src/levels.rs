@@ -4,7 +4,7 @@
 
 use crate::{Lost, Oracle, Shape, Touch};
 use servsim_core::RandomStream;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a level keeps of the levels inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +74,8 @@ pub(crate) struct Store {
     intervals: BTreeMap<(u64, u64), u8>,
     /// Every filling of a way, in order.
     fillings: Vec<(u64, u64)>,
+    /// Sets that have been full.
+    filled: BTreeSet<u64>,
     time: u64,
     name: String,
     events: BTreeMap<&'static str, u64>,
@@ -99,6 +101,7 @@ impl Store {
             lower_last: BTreeMap::new(),
             intervals: BTreeMap::new(),
             fillings: Vec::new(),
+            filled: BTreeSet::new(),
             time: 0,
             name,
             events: BTreeMap::new(),
@@ -190,6 +193,9 @@ impl Store {
         let place = self.place_of(block).unwrap_or_else(|| (set, self.victim(set)));
         let old = self.slots.insert(place, Slot { block, valid: true, dirty, when: 0 });
         self.note_use(place, true);
+        if self.slots.keys().filter(|(other, _)| *other == set).count() as u64 == self.ways {
+            self.filled.insert(set);
+        }
         let old = old.filter(|slot| slot.block != block);
         if old.as_ref().is_some_and(|slot| slot.valid) {
             self.event("evictions");
@@ -204,8 +210,16 @@ impl Store {
         if found {
             let place = self.place_of(block).expect("found");
             self.note_use(place, false);
+        } else {
+            self.note_unfilled(block);
         }
         found
+    }
+
+    fn note_unfilled(&mut self, block: u64) {
+        if !self.filled.contains(&(block % self.sets)) && !self.tagged(block) {
+            self.event("unfilled");
+        }
     }
 
     fn remove(&mut self, block: u64) -> Option<Slot> {
@@ -301,6 +315,13 @@ impl Oracle {
         self.shadow = vec![Vec::new(); levels.private.len()];
         self.levels = Some(levels);
         self
+    }
+
+    /// A reference misses the coherent cache, which is its processor's only one or one of two.
+    pub(crate) fn misses_alone(&mut self, a: &Touch) {
+        if let Some(levels) = self.levels.as_mut().filter(|levels| levels.alone()) {
+            levels.private[a.cpu][0].note_unfilled(a.block);
+        }
     }
 
     fn levels(&mut self) -> &mut Levels {

@@ -376,6 +376,7 @@ impl Oracle {
 
     fn miss(&mut self, a: &Touch) {
         self.prefetch_missed();
+        self.misses_alone(a);
         let tag = self.entry(a.cpu, a.block).map(|e| e.removed);
         if tag == Some(true) {
             self.count("removed.misses", a.mode);

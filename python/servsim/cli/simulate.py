@@ -341,8 +341,9 @@ def _intervals(result: dict[str, Any]) -> list[str]:
 def _table(result: dict[str, Any]) -> str:
     """Return the summary and the miss table of the first replication for people."""
     machine = result["machine"]
+    sizes = [machine[key]["size"] for key in ("cache", "l2", "l3")]
     lines = [
-        f"{machine['name']}: {machine['processors']} processors, {machine['cache']['size']} caches, "
+        f"{machine['name']}: {machine['processors']} processors, {' + '.join(s for s in sizes if s != 'none')} caches, "
         f"{machine['cache']['line']} lines, {machine['protocol']['name']}, {result['engine']} engine",
         *_measured(result["options"].get("window")),
         *_intervals(result),
@@ -362,4 +363,16 @@ def _table(result: dict[str, Any]) -> str:
     misses = [[f"misses, seed {first['seed']}", "user", "kernel"]]
     for name, modes in first["misses"].items():
         misses.append([f"  {name}", f"{modes['user']:,}", f"{modes['kernel']:,}"])
-    return "\n".join([*lines, "", *columns(misses)])
+    return "\n".join([*lines, "", *columns(misses), *_levels(first)])
+
+
+def _levels(run: dict[str, Any]) -> list[str]:
+    """Return what each cache of a hierarchy was asked and had, for people; nothing where there is but one."""
+    if len(run["levels"]) == 1:
+        return []
+    rows = [[f"levels, seed {run['seed']}", "look-ups", "misses", "miss rate", "unfilled"]]
+    for level in run["levels"]:
+        asked = level["hits"] + level["misses"]
+        share = f"{100 * level['misses'] / asked:.2f} %" if asked else "-"
+        rows.append([f"  {level['name']}", f"{asked:,}", f"{level['misses']:,}", share, f"{level['unfilled']:,}"])
+    return ["", *columns(rows)]

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// First bytes of the file.
 const MAGIC: &[u8; 8] = b"svlivep\n";
 /// Version of the format. It also changes when that of checkpoints does.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// Compression level of the outline: the fastest that zstd recommends for general use.
 const LEVEL: i32 = 3;
 /// Bytes before the states.

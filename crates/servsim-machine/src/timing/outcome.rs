@@ -76,6 +76,7 @@ impl<W: WordMask> Engine<'_, W> {
         self.count_active(now, 0);
         self.accounts.user_states.settle(now);
         self.port.interconnect.restart_monitor();
+        self.port.caches.system.leave_pending_misses_out();
         let reading = self.reading();
         self.accounts.measure.begin(now, &reading);
         self.accounts.recorder.restart();

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// First bytes of a checkpoint.
 pub const MAGIC: &[u8; 8] = b"svcheck\n";
 /// Version of the format. It also changes when the state of any cache, policy or scheduler does.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Bytes before the header.
 const FIXED: usize = 8 + 4 + 8 + 8;

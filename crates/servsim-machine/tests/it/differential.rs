@@ -206,6 +206,7 @@ fn counts_of(source: &mut dyn GlobalSource, case: &Case, protocol: &str) -> Coun
         put(format!("level.{name}.evictions"), c.evictions);
         put(format!("level.{name}.write_backs"), c.write_backs);
         put(format!("level.{name}.back_invalidations"), c.back_invalidations);
+        put(format!("level.{name}.unfilled"), c.unfilled);
     }
     put("memory.reads".into(), counted.memory.0);
     put("memory.writes".into(), counted.memory.1);
@@ -325,7 +326,7 @@ fn report(case: Case, seed: u64, name: &str, protocol: Protocol) -> ! {
 }
 
 /// Counters of levels that some trace must move.
-const LEVELS_MUST_MOVE: [&str; 11] = [
+const LEVELS_MUST_MOVE: [&str; 14] = [
     "level.l1.evictions",
     "level.l1i.write_backs",
     "level.l1d.back_invalidations",
@@ -335,6 +336,9 @@ const LEVELS_MUST_MOVE: [&str; 11] = [
     "level.l2.back_invalidations",
     "level.l3.hits",
     "level.l3.write_backs",
+    "level.l1.unfilled",
+    "level.l2.unfilled",
+    "level.l3.unfilled",
     "memory.reads",
     "memory.writes",
 ];

@@ -49,6 +49,7 @@ impl<W: WordMask> Array<W> {
             set_index: _,
             ways,
             replacement,
+            filled,
             pool,
         } = self;
         out.put(frames.len() as u64 - pool.as_ref().map_or(0, |pool| pool.free.len() as u64));
@@ -73,6 +74,9 @@ impl<W: WordMask> Array<W> {
             }
         }
         replacement.save(out);
+        if pool.is_none() {
+            filled.save(out);
+        }
     }
 
     /// Takes over what another array of the same shape held; where the records of its lines are is the caller's.
@@ -112,6 +116,10 @@ impl<W: WordMask> Array<W> {
         }
         self.guesses.fill(0);
         self.clock = self.ways as u64;
-        self.replacement.restore(from)
+        self.replacement.restore(from)?;
+        if self.pool.is_none() {
+            self.filled.restore(from)?;
+        }
+        Ok(())
     }
 }

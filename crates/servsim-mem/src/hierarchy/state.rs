@@ -87,6 +87,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             snooped: _,
             distinct_lines,
             evictions: _,
+            unfilled: _,
             switches,
             history: _,
             per_processor: _,

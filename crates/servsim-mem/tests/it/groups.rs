@@ -106,6 +106,7 @@ fn both(case: &Case, name: &str, protocol: Protocol, r: &mut RandomStream) -> [B
         counted.insert(format!("level.{name}.evictions"), c.evictions);
         counted.insert(format!("level.{name}.write_backs"), c.write_backs);
         counted.insert(format!("level.{name}.back_invalidations"), c.back_invalidations);
+        counted.insert(format!("level.{name}.unfilled"), c.unfilled);
     }
     let (reads, writes) = caches.memory_traffic();
     counted.extend([("memory.reads".to_owned(), reads), ("memory.writes".to_owned(), writes)]);

@@ -95,13 +95,13 @@ fn result(source: &dyn TaskSource, model: &Model, part: Part, seed: u64, stop: &
     };
     assert!(result != Err(SimulateError::Interrupted), "never ends");
     if let Ok(replication) = &result {
-        adds_up(replication, matches!(part, Part::Whole | Part::Coarse));
+        adds_up(replication);
     }
     format!("{result:?}")
 }
 
 /// What is counted twice is the same, and every cycle of a processor went somewhere.
-fn adds_up(replication: &Replication, whole: bool) {
+fn adds_up(replication: &Replication) {
     let Replication { counters, tasks, timing, .. } = replication;
     let timing = timing.as_ref().expect("times");
     if timing.cycles == 0 && timing.trace_exhausted {
@@ -122,10 +122,7 @@ fn adds_up(replication: &Replication, whole: bool) {
     let of_tasks: u64 = tasks.iter().flat_map(|task| task.references.as_flattened()).sum();
     assert_eq!(of_tasks, counters.total_references(), "references of tasks and of processors");
     let sum = |of: &[u64]| of.iter().sum::<u64>();
-    // What sharing a miss was due to may be known in another window.
-    if whole {
-        assert_eq!(sum(counters.misses.as_flattened()), counters.total_misses(), "misses by class");
-    }
+    assert_eq!(sum(counters.misses.as_flattened()), counters.total_misses(), "misses by class");
     assert_eq!(sum(counters.misses_by_loss.as_flattened()), counters.total_misses(), "misses by loss");
     let ends: u64 = replication.kinds.iter().map(|kind| kind.count).sum();
     assert_eq!(ends, timing.transaction_ends.len() as u64, "ends of transactions");
