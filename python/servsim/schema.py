@@ -180,6 +180,16 @@ class Work(_Part):
     disk_writes: Count
 
 
+class Level(_Part):
+    """What one level of caches counted."""
+
+    name: str
+    hits: Count = _ABSENT
+    misses: Count = _ABSENT
+    evictions: Count = _ABSENT
+    write_backs: Count = _ABSENT
+
+
 class Replication(_Part):
     """One run. Figures of time are missing, or null, in a functional one."""
 
@@ -209,6 +219,8 @@ class Replication(_Part):
     tasks: list[Task] = _ABSENT
     processors: list[ProcessorTime] | None = None
     cycle_stacks: list[dict[str, Count]] | None = None
+    levels: list[Level] | None = None
+    figures: dict[str, Number] = _ABSENT
     disk: dict[str, Count] | None = None
     locks: dict[str, Count | dict[str, Count]] | None = None
     window_cycles: Count | None = None
