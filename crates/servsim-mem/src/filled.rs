@@ -1,6 +1,7 @@
 //! Which sets of a cache have been full. A miss in another may owe itself to the cache having begun empty: with a longer
 //! past the line might have been there. Where a set has been full, LRU would have lost the line whatever the past (the
-//! unknown references of Wood, Hill and Kessler, A Model for Estimating Trace-Sample Miss Ratios, SIGMETRICS 1991).
+//! unknown references of Wood, Hill and Kessler, A Model for Estimating Trace-Sample Miss Ratios, SIGMETRICS 1991), unless
+//! a frame whose copy was invalidated would have spared it: tags without a copy count as filling a set here.
 
 use crate::snapshot::{Damaged, Reader, Writer};
 

@@ -1,4 +1,5 @@
-//! What limits the figures of a run because of what the machine is, beside what is run on it.
+//! What limits the figures of a run wherever its window lies: too few tasks for the processors, locks that ended by force,
+//! caches that began empty, busy disks.
 
 use super::{timings, Rank};
 use crate::result::{Replication, Timing};
