@@ -407,18 +407,13 @@ impl<W: WordMask> Array<W> {
     /// Gives frame `index` to `line`.
     #[inline]
     pub fn place(&mut self, index: usize, line: LineAddr) {
-        let left = std::mem::replace(&mut self.frames[index].line, line);
+        self.frames[index].line = line;
         remember(&mut self.guesses, line, index);
         if let Some(pool) = &mut self.pool {
             pool.insert(line, index);
         } else {
             let set = self.set_index.of(line);
-            let first = set * self.ways;
-            self.signatures.set(set, index - first, line);
-            let mut frames = self.frames[first..first + self.ways].iter();
-            if left == EMPTY && frames.all(|frame| frame.line != EMPTY) {
-                self.filled.add(set);
-            }
+            self.signatures.set(set, index - set * self.ways, line);
         }
     }
 
@@ -512,6 +507,22 @@ impl<W: WordMask> Array<W> {
     pub fn fill_frame(&mut self, index: usize) {
         self.stamp(index);
         self.replacement.fill_at(index, self.ways);
+        if self.pool.is_none() {
+            let set = self.set_index.of(self.frames[index].line);
+            if !self.filled.has(set) {
+                self.note_full(set, index);
+            }
+        }
+    }
+
+    /// Notes whether all frames of a set are valid, with `index`, which is about to be.
+    #[inline(never)]
+    fn note_full(&mut self, set: usize, index: usize) {
+        let first = set * self.ways;
+        let all = first..first + self.ways;
+        if all.into_iter().all(|other| other == index || self.frames[other].state != INVALID) {
+            self.filled.add(set);
+        }
     }
 
     /// Valid frames, for checks at the end of a run.

@@ -1,7 +1,9 @@
-//! Which sets of a cache have been full. A miss in another may owe itself to the cache having begun empty: with a longer
-//! past the line might have been there. Where a set has been full, LRU would have lost the line whatever the past (the
-//! unknown references of Wood, Hill and Kessler, A Model for Estimating Trace-Sample Miss Ratios, SIGMETRICS 1991), unless
-//! a frame whose copy was invalidated would have spared it: tags without a copy count as filling a set here.
+//! Which sets of a cache have been full, that is all of whose frames were valid at once. A miss in another may owe itself
+//! to the cache having begun empty: with a longer past the line might have been there (the unknown references of Wood, Hill
+//! and Kessler, A Model for Estimating Trace-Sample Miss Ratios, SIGMETRICS 1991).
+//!
+//! Under LRU a set that has been full is the same whatever the past. Until then it holds nothing that with another past it
+//! would not: what is older goes first, and an invalidation takes a copy from both. Once it is full, they are equal.
 
 use crate::snapshot::{Damaged, Reader, Writer};
 
@@ -43,6 +45,10 @@ impl FilledSets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::array::Geometry;
+    use crate::level::Level;
+    use crate::replacement::Replacement;
+    use servsim_core::{LineAddr, RandomStream};
 
     #[test]
     fn each_set_is_told_apart() {
@@ -50,5 +56,36 @@ mod tests {
         assert!(!filled.has(64));
         filled.add(64);
         assert!(filled.has(64) && !filled.has(0) && !filled.has(63));
+    }
+
+    /// Two caches with the same present, of which only one has a past.
+    #[test]
+    fn a_set_that_has_been_full_is_the_same_whatever_the_past() {
+        let mut told = 0;
+        for seed in 0..200 {
+            let mut random = RandomStream::new(seed, "filled");
+            let geometry = Geometry { size: 4 * 4 * 64, ways: 4, line: 64 };
+            let [mut empty, mut old] = [(); 2].map(|()| Level::new(geometry, Replacement::Stamps));
+            (0..random.below(40)).for_each(|_| {
+                old.insert(LineAddr(random.below(32)), false);
+            });
+            for _ in 0..60 {
+                let line = LineAddr(random.below(32));
+                if random.below(3) == 0 {
+                    [&mut empty, &mut old].into_iter().for_each(|level| level.invalidate(line));
+                    continue;
+                }
+                let unfilled = empty.counters.unfilled;
+                let [hit, with_past] = [&mut empty, &mut old].map(|level| level.look_up(line));
+                if empty.counters.unfilled == unfilled {
+                    assert_eq!(hit, with_past, "seed {seed}: {line:?}");
+                    told += u64::from(!hit);
+                }
+                [&mut empty, &mut old].into_iter().for_each(|level| {
+                    level.insert(line, false);
+                });
+            }
+        }
+        assert!(told > 1000, "{told} misses whatever the past");
     }
 }

@@ -239,9 +239,6 @@ impl Level {
         self.counters.evictions += u64::from(tag.valid());
         self.forget(left);
         self.fill(index, line, dirty);
-        if left == EMPTY && !self.lines[first..first + self.ways].contains(&EMPTY) {
-            self.filled.add(set);
-        }
         (left != EMPTY).then_some(Displaced { line: left, valid: tag.valid(), dirty: tag.dirty() })
     }
 
@@ -256,6 +253,13 @@ impl Level {
         }
         self.stamp(index);
         self.replacement.fill_at(index, self.ways);
+        let set = self.set_index.of(line);
+        if !self.filled.has(set) {
+            let first = set * self.ways;
+            if self.tags[first..first + self.ways].iter().all(|tag| tag.valid()) {
+                self.filled.add(set);
+            }
+        }
     }
 
     /// Marks the copy of `line` as written, if there is one; whether there is.

@@ -74,7 +74,7 @@ pub(crate) struct Store {
     intervals: BTreeMap<(u64, u64), u8>,
     /// Every filling of a way, in order.
     fillings: Vec<(u64, u64)>,
-    /// Sets that have been full.
+    /// Sets all of whose ways have been valid at once.
     filled: BTreeSet<u64>,
     time: u64,
     name: String,
@@ -193,7 +193,7 @@ impl Store {
         let place = self.place_of(block).unwrap_or_else(|| (set, self.victim(set)));
         let old = self.slots.insert(place, Slot { block, valid: true, dirty, when: 0 });
         self.note_use(place, true);
-        if self.slots.keys().filter(|(other, _)| *other == set).count() as u64 == self.ways {
+        if (0..self.ways).all(|way| self.slots.get(&(set, way)).is_some_and(|slot| slot.valid)) {
             self.filled.insert(set);
         }
         let old = old.filter(|slot| slot.block != block);
