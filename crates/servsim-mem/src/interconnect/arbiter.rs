@@ -32,6 +32,7 @@ pub(super) struct Arbiter {
     in_flight: Vec<InFlight>,
     free_at: u64,
     last_cpu: CpuId,
+    last_grant: u64,
     processors: usize,
     fifo: bool,
     most_fetches: usize,
@@ -56,6 +57,7 @@ impl Arbiter {
             in_flight: Vec::new(),
             free_at: 0,
             last_cpu: CpuId(processors - 1),
+            last_grant: 0,
             processors,
             fifo,
             most_fetches,
@@ -111,8 +113,11 @@ impl Arbiter {
     pub fn grant(&mut self) -> Option<(u64, BusRequest)> {
         let (time, index) = self.next?;
         let request = self.requests.remove(index);
+        debug_assert!(time >= self.last_grant, "{request:?} at {time} behind {}", self.last_grant);
+        self.last_grant = time;
         self.last_cpu = request.cpu;
-        self.in_flight.retain(|f| f.until > time);
+        // Whoever was held until now is not to be granted anything earlier.
+        self.in_flight.retain(|f| f.until >= time);
         self.next = None;
         self.granting = true;
         Some((time, request))
@@ -159,8 +164,8 @@ impl Arbiter {
             if flight.line == request.line {
                 held = held.max(flight.until);
             }
-            if flight.cpu == request.cpu {
-                under_way += usize::from(flight.until > request.ready);
+            if flight.cpu == request.cpu && flight.until > request.ready {
+                under_way += 1;
                 first_back = first_back.min(flight.until);
             }
         }
@@ -240,6 +245,21 @@ mod tests {
         assert_eq!(bus.next_grant(), 80);
         bus.post(request(1, 30, 9, Class::WriteBack));
         assert_eq!(bus.next_grant(), 30, "that of another line goes first");
+    }
+
+    #[test]
+    fn no_grant_lies_before_the_last_one() {
+        let mut bus = Arbiter::new(3, false, 8);
+        bus.post(request(0, 0, 7, Class::Fetch));
+        let (time, first) = bus.grant().unwrap();
+        bus.occupy(time, &first, Cycles(24), Some(80));
+        bus.choose();
+        bus.post(request(1, 30, 7, Class::Fetch));
+        bus.post(request(2, 40, 7, Class::Coherence));
+        assert_eq!(bus.grant().map(|(time, request)| (time, request.cpu.0)), Some((80, 1)));
+        // It needs no transaction any more: the bus stays free.
+        bus.choose();
+        assert_eq!(bus.grant().map(|(time, request)| (time, request.cpu.0)), Some((80, 2)));
     }
 
     #[test]
