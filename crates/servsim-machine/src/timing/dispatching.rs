@@ -100,9 +100,9 @@ impl<W: WordMask> Engine<'_, W> {
             };
             processor.context = Some(Context::Interrupt(index));
             processor.handler_position = 0;
-            processor.change_context();
             processor.saved_slice = processor.slice;
             processor.slice = u64::MAX;
+            self.change_context(cpu);
         }
     }
 
@@ -110,10 +110,19 @@ impl<W: WordMask> Engine<'_, W> {
         let processor = &mut self.processors[cpu];
         processor.context = Some(Context::Task(task));
         processor.slice = self.model.time_slice;
-        processor.change_context();
-        self.accounts.recorder.begin(cpu, task, processor.time);
+        self.change_context(cpu);
+        self.accounts.recorder.begin(cpu, task, self.processors[cpu].time);
         let Self { port, processors, .. } = self;
         port.run_task(cpu, task, |cpu| processors[cpu].time);
+    }
+
+    /// `cpu` executes something else from now on.
+    fn change_context(&mut self, cpu: CpuId) {
+        let processor = &mut self.processors[cpu];
+        processor.change_context();
+        if std::mem::take(&mut processor.repeats_store) {
+            self.port.caches.forget_counted_ahead(cpu);
+        }
     }
 
     /// What `cpu` worked since this was asked last was for the context that it executes now.
@@ -158,9 +167,9 @@ impl<W: WordMask> Engine<'_, W> {
                 self.leave_locks(cpu, context, true);
                 let processor = &mut self.processors[cpu];
                 processor.slice = processor.saved_slice;
-                processor.change_context();
                 processor.context = processor.interrupted.take().map(Context::Task);
-                if processor.context.is_none() && !self.software.handlers.wait_for(cpu) {
+                self.change_context(cpu);
+                if self.processors[cpu].context.is_none() && !self.software.handlers.wait_for(cpu) {
                     self.dispatch(cpu);
                 }
             }

@@ -11,7 +11,7 @@ use crate::observer::Observer;
 use crate::protocol::BusOp;
 use crate::system::{Access, Approached, Outcome, Page};
 use crate::words::WordMask;
-use servsim_core::{CacheId, CpuId, LineAddr};
+use servsim_core::{CacheId, CpuId, LineAddr, Op};
 
 /// The hint slot of instruction fetches, as [`Access::slot`] numbers operations.
 const FETCH: usize = 0;
@@ -122,9 +122,24 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// Counts the look-up of a store that has missed, and completes later: nobody is to see a miss without its look-up.
     #[cold]
     fn count_ahead(&mut self, access: &Access<W, CacheId>) {
-        if self.domains.is_empty() {
+        if self.domains.is_empty() && !std::mem::replace(&mut self.counted_ahead[access.at], true) {
             self.lookups[access.at] += 1;
-            self.counted_ahead[access.at] = true;
+        }
+    }
+
+    /// A store that fetches its line anew, which it lost again, has missed once more.
+    #[inline]
+    fn note_fetch(&mut self, access: &Access<W, CacheId>, outcome: &Outcome) {
+        if access.write && outcome.op.is_some_and(BusOp::is_fetch) {
+            self.counted_ahead[access.at] = false;
+        }
+    }
+
+    /// `cpu` turns to something else than the store that it was to repeat, whose next look-up is one by itself.
+    pub fn forget_counted_ahead(&mut self, cpu: CpuId) {
+        if self.domains.is_empty() {
+            let half = self.half(Op::Store as usize);
+            self.counted_ahead[CacheId(cpu.0 * self.first + half)] = false;
         }
     }
 
@@ -155,6 +170,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let within_group = self.look_around(&inner);
         let mut outcome = Outcome { within_group, ..self.system.transact(&inner, page) };
         let supplier = self.supplier(&inner, &mut outcome);
+        self.note_fetch(&inner, &outcome);
         if outcome.done {
             self.completed(&inner);
         } else {
@@ -199,6 +215,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             outcome.within_group = within_group;
             self.after(inner, &mut outcome);
         }
+        self.note_fetch(inner, &outcome);
         if outcome.done {
             self.completed(inner);
         } else {
