@@ -65,7 +65,7 @@ pub fn began_empty(replications: &[Replication]) -> Option<(Rank, String)> {
     (!told.is_empty()).then(|| {
         let text = format!(
             "up to {} may come of caches that began empty, whose sets had not been full yet: measure later in a longer \
-             trace, or see the other extreme with --functional-warm-up 'whole trace'",
+             trace; --functional-warm-up 'whole trace' shows the other extreme",
             told.join(" and ")
         );
         (if weak { Rank::Weak } else { Rank::Note }, text)
