@@ -509,19 +509,10 @@ impl<W: WordMask> Array<W> {
         self.replacement.fill_at(index, self.ways);
         if self.pool.is_none() {
             let set = self.set_index.of(self.frames[index].line);
-            if !self.filled.has(set) {
-                self.note_full(set, index);
-            }
-        }
-    }
-
-    /// Notes whether all frames of a set are valid, with `index`, which is about to be.
-    #[inline(never)]
-    fn note_full(&mut self, set: usize, index: usize) {
-        let first = set * self.ways;
-        let all = first..first + self.ways;
-        if all.into_iter().all(|other| other == index || self.frames[other].state != INVALID) {
-            self.filled.add(set);
+            let (frames, mut others) = (&self.frames, set * self.ways..(set + 1) * self.ways);
+            // That of `index` is about to be valid.
+            let is_valid = |other: usize| other == index || frames[other].state != INVALID;
+            self.filled.note(set, || others.all(is_valid));
         }
     }
 

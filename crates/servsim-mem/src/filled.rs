@@ -23,9 +23,12 @@ impl FilledSets {
         self.0[set / 64] >> (set % 64) & 1 != 0
     }
 
-    /// A set is full.
-    pub fn add(&mut self, set: usize) {
-        self.0[set / 64] |= 1 << (set % 64);
+    /// Notes whether a set is full, unless it has been.
+    #[inline]
+    pub fn note(&mut self, set: usize, is_full: impl FnOnce() -> bool) {
+        if !self.has(set) && is_full() {
+            self.0[set / 64] |= 1 << (set % 64);
+        }
     }
 
     /// Writes which have been full.
@@ -54,7 +57,9 @@ mod tests {
     fn each_set_is_told_apart() {
         let mut filled = FilledSets::none(65);
         assert!(!filled.has(64));
-        filled.add(64);
+        filled.note(63, || false);
+        filled.note(64, || true);
+        filled.note(64, || false);
         assert!(filled.has(64) && !filled.has(0) && !filled.has(63));
     }
 

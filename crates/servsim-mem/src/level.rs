@@ -254,12 +254,8 @@ impl Level {
         self.stamp(index);
         self.replacement.fill_at(index, self.ways);
         let set = self.set_index.of(line);
-        if !self.filled.has(set) {
-            let first = set * self.ways;
-            if self.tags[first..first + self.ways].iter().all(|tag| tag.valid()) {
-                self.filled.add(set);
-            }
-        }
+        let mut tags = self.tags[set * self.ways..(set + 1) * self.ways].iter();
+        self.filled.note(set, || tags.all(|tag| tag.valid()));
     }
 
     /// Marks the copy of `line` as written, if there is one; whether there is.
