@@ -221,7 +221,7 @@ impl Level {
     pub fn insert(&mut self, line: LineAddr, dirty: bool) -> Option<Displaced> {
         match self.find(line) {
             Some(index) => {
-                self.fill(index, line, dirty);
+                self.fill((self.set_index.of(line), index), line, dirty);
                 None
             }
             None => self.insert_missing(line, dirty),
@@ -238,13 +238,13 @@ impl Level {
         let (left, tag) = (self.lines[index], self.tags[index]);
         self.counters.evictions += u64::from(tag.valid());
         self.forget(left);
-        self.fill(index, line, dirty);
+        self.fill((set, index), line, dirty);
         (left != EMPTY).then_some(Displaced { line: left, valid: tag.valid(), dirty: tag.dirty() })
     }
 
-    /// Gives way `index` to `line`.
+    /// Gives way `index`, which is of `set`, to `line`.
     #[inline]
-    fn fill(&mut self, index: usize, line: LineAddr, dirty: bool) {
+    fn fill(&mut self, (set, index): (usize, usize), line: LineAddr, dirty: bool) {
         self.lines[index] = line;
         self.tags[index] = Tag(Tag::VALID | u64::from(dirty));
         if let Some(place) = self.places.get_mut(index) {
@@ -253,7 +253,6 @@ impl Level {
         }
         self.stamp(index);
         self.replacement.fill_at(index, self.ways);
-        let set = self.set_index.of(line);
         let mut tags = self.tags[set * self.ways..(set + 1) * self.ways].iter();
         self.filled.note(set, || tags.all(|tag| tag.valid()));
     }

@@ -127,11 +127,17 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         }
     }
 
-    /// A store that fetches its line anew, which it lost again, has missed once more.
+    /// The transaction of an access is done: the access is complete, or has to be repeated.
     #[inline]
-    fn note_fetch(&mut self, access: &Access<W, CacheId>, outcome: &Outcome) {
+    fn conclude(&mut self, access: &Access<W, CacheId>, outcome: &Outcome) {
         if access.write && outcome.op.is_some_and(BusOp::is_fetch) {
+            // If it lost the line that it had fetched, it has missed once more.
             self.counted_ahead[access.at] = false;
+        }
+        if outcome.done {
+            self.completed(access);
+        } else {
+            self.count_ahead(access);
         }
     }
 
@@ -170,12 +176,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let within_group = self.look_around(&inner);
         let mut outcome = Outcome { within_group, ..self.system.transact(&inner, page) };
         let supplier = self.supplier(&inner, &mut outcome);
-        self.note_fetch(&inner, &outcome);
-        if outcome.done {
-            self.completed(&inner);
-        } else {
-            self.count_ahead(&inner);
-        }
+        self.conclude(&inner, &outcome);
         (outcome, supplier)
     }
 
@@ -215,12 +216,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             outcome.within_group = within_group;
             self.after(inner, &mut outcome);
         }
-        self.note_fetch(inner, &outcome);
-        if outcome.done {
-            self.completed(inner);
-        } else {
-            self.count_ahead(inner);
-        }
+        self.conclude(inner, &outcome);
         outcome.done
     }
 

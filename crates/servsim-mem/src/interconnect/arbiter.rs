@@ -205,6 +205,16 @@ mod tests {
         BusRequest { cpu: CpuId(cpu), ready, line: LineAddr(line), class, origin: Origin::Processor }
     }
 
+    /// Processor 0 fetches line 7: the bus is taken until 24, the data arrive at 80.
+    fn with_line_7_on_its_way(processors: usize, most_fetches: usize) -> Arbiter {
+        let mut bus = Arbiter::new(processors, false, most_fetches);
+        bus.post(request(0, 0, 7, Class::Fetch));
+        let (time, first) = bus.grant().unwrap();
+        bus.occupy(time, &first, Cycles(24), Some(80));
+        bus.choose();
+        bus
+    }
+
     #[test]
     fn fetches_go_first_and_turns_rotate() {
         let mut bus = Arbiter::new(3, false, 8);
@@ -224,10 +234,7 @@ mod tests {
 
     #[test]
     fn a_second_request_for_a_block_on_its_way_is_held() {
-        let mut bus = Arbiter::new(2, false, 8);
-        bus.post(request(0, 0, 7, Class::Fetch));
-        let (time, first) = bus.grant().unwrap();
-        bus.occupy(time, &first, Cycles(24), Some(80));
+        let mut bus = with_line_7_on_its_way(2, 8);
         bus.post(request(1, 1, 7, Class::Fetch));
         assert_eq!(bus.next_grant(), 80);
         bus.post(request(1, 1, 8, Class::Coherence));
@@ -236,10 +243,7 @@ mod tests {
 
     #[test]
     fn the_write_back_of_a_line_on_its_way_waits_for_its_data() {
-        let mut bus = Arbiter::new(2, false, 8);
-        bus.post(request(0, 0, 7, Class::Fetch));
-        let (time, first) = bus.grant().unwrap();
-        bus.occupy(time, &first, Cycles(24), Some(80));
+        let mut bus = with_line_7_on_its_way(2, 8);
         bus.post(request(0, 30, 7, Class::WriteBack));
         bus.choose();
         assert_eq!(bus.next_grant(), 80);
@@ -249,11 +253,7 @@ mod tests {
 
     #[test]
     fn no_grant_lies_before_the_last_one() {
-        let mut bus = Arbiter::new(3, false, 8);
-        bus.post(request(0, 0, 7, Class::Fetch));
-        let (time, first) = bus.grant().unwrap();
-        bus.occupy(time, &first, Cycles(24), Some(80));
-        bus.choose();
+        let mut bus = with_line_7_on_its_way(3, 8);
         bus.post(request(1, 30, 7, Class::Fetch));
         bus.post(request(2, 40, 7, Class::Coherence));
         assert_eq!(bus.grant().map(|(time, request)| (time, request.cpu.0)), Some((80, 1)));
@@ -264,10 +264,7 @@ mod tests {
 
     #[test]
     fn a_cache_with_all_its_misses_under_way_waits_for_one_to_return() {
-        let mut bus = Arbiter::new(2, false, 1);
-        bus.post(request(0, 0, 7, Class::Fetch));
-        let (time, first) = bus.grant().unwrap();
-        bus.occupy(time, &first, Cycles(24), Some(80));
+        let mut bus = with_line_7_on_its_way(2, 1);
         bus.post(request(0, 1, 9, Class::Fetch));
         assert_eq!(bus.next_grant(), 80);
     }
