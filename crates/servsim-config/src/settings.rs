@@ -507,8 +507,8 @@ pub const SETTINGS: &[Setting] = &[
         "bus.arbitration",
         Kind::Choice(&["round-robin", "fifo"]),
         "round-robin",
-        "Order among requests of one class that wait for the bus; fetches come before invalidates \
-         and writes, those before write-backs.",
+        "Order among requests of one class that wait for the bus: by turns of the processors, or (fifo) as \
+         they were made; fetches come before invalidates and writes, those before write-backs.",
         "assumption: fetches stall a processor, writes do not; Foglia et al. 2004 do not say",
     ),
     setting(

@@ -4,7 +4,7 @@
 //! The address phase (the grant) is the point of serialisation. Latency and occupancy are two
 //! numbers: a fetch from memory frees the bus while memory works. A second request for a block
 //! whose data are still on the way is held until they arrive. Requests of one class are served
-//! round-robin over the processors, or first come first served; fetches go before invalidates and
+//! round-robin over the processors, or (`fifo`) in the order in which they were made, held or not; fetches go before invalidates and
 //! writes, those before prefetches, and those before write-backs, unless a processor's write-back buffer is full.
 //!
 //! **Write buffer.** Without one, a write-back that waits is already in memory as far as fetches are
@@ -94,8 +94,7 @@ impl Arbiter {
             Some(_) if request.class == Class::WriteBack => self.choose_among(),
             Some((next, _)) if time.max(self.free_at) > next => {}
             Some((next, chosen)) if time.max(self.free_at) == next => {
-                let rank = |index: usize| self.rank(&self.requests[index], self.times[index]);
-                if rank(index) < rank(chosen) {
+                if self.rank(&self.requests[index]) < self.rank(&self.requests[chosen]) {
                     self.next = Some((next, index));
                 }
             }
@@ -151,7 +150,7 @@ impl Arbiter {
     fn choose_among(&mut self) {
         self.next = self.times.iter().min().map(|&earliest| {
             let time = earliest.max(self.free_at);
-            let rank = |&index: &usize| self.rank(&self.requests[index], self.times[index]);
+            let rank = |&index: &usize| self.rank(&self.requests[index]);
             let open = (0..self.times.len()).filter(|&index| self.times[index] <= time);
             (time, open.min_by_key(rank).unwrap_or(0))
         });
@@ -179,7 +178,7 @@ impl Arbiter {
         request.ready.max(held).max(if full { first_back } else { 0 })
     }
 
-    fn rank(&self, request: &BusRequest, eligible: u64) -> (Class, u64, usize) {
+    fn rank(&self, request: &BusRequest) -> (Class, u64, usize) {
         let mut class = request.class;
         let most = if self.write_buffer > 0 { self.write_buffer } else { WRITE_BACK_BUFFER };
         if class == Class::WriteBack && self.write_backs(request.cpu) >= most {
@@ -187,7 +186,7 @@ impl Arbiter {
         }
         let after_last = request.cpu.0 + self.processors - self.last_cpu.0 - 1;
         let turn = if after_last >= self.processors { after_last - self.processors } else { after_last };
-        (class, if self.fifo { eligible } else { 0 }, turn)
+        (class, if self.fifo { request.ready } else { 0 }, turn)
     }
 
     pub(super) fn write_backs(&self, cpu: CpuId) -> usize {
@@ -260,6 +259,17 @@ mod tests {
         // It needs no transaction any more: the bus stays free.
         bus.choose();
         assert_eq!(bus.grant().map(|(time, request)| (time, request.cpu.0)), Some((80, 2)));
+    }
+
+    #[test]
+    fn first_come_is_who_asked_first_though_it_was_held() {
+        let mut bus = with_line_7_on_its_way(3, 8);
+        bus.fifo = true;
+        bus.keep(100);
+        bus.post(request(2, 60, 8, Class::Fetch));
+        bus.post(request(1, 30, 7, Class::Fetch));
+        bus.choose();
+        assert_eq!(bus.grant().map(|(time, request)| (time, request.line.0)), Some((100, 7)));
     }
 
     #[test]
