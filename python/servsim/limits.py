@@ -7,6 +7,8 @@ from servsim.errors import UsageError
 
 #: No counter holds more.
 LARGEST_COUNT = 2**63
+#: Seeds of runs follow one another, and none of them is larger than a counter.
+LARGEST_SEED = 2**62
 #: Most of what is made one after the other: iterations, replications, customers.
 MANY = 1_000_000
 

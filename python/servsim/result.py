@@ -74,6 +74,11 @@ class Result:
         return str(name) if name else "unnamed machine"
 
     @property
+    def is_functional(self) -> bool:
+        """Whether the functional engine made it, which counts references and knows no time."""
+        return self.document.get("engine") == "functional"
+
+    @property
     def clock_hertz(self) -> float | None:
         """The processor clock in hertz, or None when the result does not state it."""
         machine = self.document.get("machine")

@@ -14,7 +14,7 @@ from servsim.documents import text_of
 from servsim.errors import InternalBug, Interrupted, UsageError
 from servsim.faults import kept
 from servsim.hashes import file_hash, hashed_beside
-from servsim.limits import LARGEST_COUNT, whole
+from servsim.limits import LARGEST_COUNT, LARGEST_SEED, whole
 from servsim.result_warnings import ResultWarning, put, recorded
 from servsim.run_options import RunOptions
 
@@ -171,7 +171,7 @@ _NUMBERS = {
     "references": (1, LARGEST_COUNT),
     "warmup": (0, LARGEST_COUNT),
     "replications": (1, 100_000),
-    "seed": (0, LARGEST_COUNT),
+    "seed": (0, LARGEST_SEED),
     "threads": (1, 65_536),
     "users": (1, 2**31),
 }

@@ -230,6 +230,15 @@ def test_the_command_compares_and_keeps_results_that_compare_alike_again(tmp_pat
     assert "is better" in text.stdout and "picks the wrong one" in text.stdout
 
 
+def test_counts_of_the_functional_engine_are_compared_by_captures(tmp_path: Path) -> None:
+    results = [tmp_path / f"{name}.json" for name in ("foglia-2004-4p", "foglia-2004-8p")]
+    for result in results:
+        run = ("-m", result.stem, "--engine", "functional", "--output", result)
+        assert servsim("simulate", _trace(tmp_path), *run).returncode == 0
+    done = servsim("compare", *results, "--by", "misses_per_reference")
+    assert done.returncode == 2 and "results of several captures" in done.stderr, done.stderr
+
+
 def test_equal_machines_are_not_ranked_and_that_fails_when_a_ranking_is_required(tmp_path: Path) -> None:
     done = servsim("compare", _trace(tmp_path), "-m", "foglia-2004-4p", "-m", "foglia-2004-4p", "--require-ranking")
     assert done.returncode == 1

@@ -27,6 +27,7 @@ BEYOND = 10**20 - 1
         (("disk", "fit", "d.csv", "--seed", BEYOND), "seed is 9"),
         (("disk", "fit", "d.csv", "--slots", BEYOND), "slots is 9"),
         (("disk", "reorganize", "d.csv", "--blocks", BEYOND), "blocks is 9"),
+        (("simulate", SHIPPED, "-m", "foglia-2004-4p", "--seed", 2**63), "'--seed': 9"),
         (("model", "verify", SHIPPED, "--customers", BEYOND), "'--customers': 9"),
         (("model", "solve", SMP, "--up-to", BEYOND, "--plot", "p.svg"), "'--up-to': 9"),
         (("model", "solve", SMP, "--solver", "simulation", "--replications", BEYOND), "replications is 9"),

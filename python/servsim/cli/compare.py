@@ -10,7 +10,6 @@ from servsim.cli import compare_windows, options
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say, warn
 from servsim.errors import CheckFailed, UsageError
-from servsim.limits import LARGEST_COUNT
 
 if TYPE_CHECKING:
     from servsim.comparison import Comparison, Design
@@ -66,7 +65,7 @@ def compare(
         str | None, typer.Option("--functional-warm-up", metavar="AMOUNT", help=options.FUNCTIONAL_WARM_UP)
     ] = None,
     from_checkpoint: Annotated[Path | None, typer.Option(help=options.FROM_CHECKPOINT)] = None,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_COUNT, help="Seed of the first run.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, callback=options.seed, help="Seed of the first run.")] = 1,
     format: Annotated[str | None, typer.Option(help="Format of the trace: servsim, text, raw16.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Host threads; all cores without it.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder for the results, to be compared again later.")] = None,

@@ -33,7 +33,7 @@ def critical_point(
     replications: Annotated[int, typer.Option(min=0, max=100_000, help="Runs, the same seeds everywhere.")] = 10,
     transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.TRANSACTIONS)] = None,
     warmup: Annotated[int | None, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the first run.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, callback=options.seed, help="Seed of the first run.")] = 1,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the runs, to continue later.")
     ] = None,

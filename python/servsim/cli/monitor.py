@@ -12,7 +12,6 @@ from servsim.cli.progress import Progress
 from servsim.cli.terminal import say, warn
 from servsim.errors import UsageError
 from servsim.files import atomic_write
-from servsim.limits import LARGEST_COUNT
 from servsim.text import columns
 
 
@@ -30,7 +29,7 @@ def command(
     format: Annotated[str | None, typer.Option(help="Format of the trace when its name does not say.")] = None,
     transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.TRANSACTIONS)] = None,
     warmup: Annotated[int | None, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = None,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_COUNT, help="Seed of the run.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, callback=options.seed, help="Seed of the run.")] = 1,
     top: Annotated[int, typer.Option(min=1, help="Most rows to show.")] = 20,
     csv: Annotated[Path | None, typer.Option(help="Write every counter as CSV.")] = None,
     arrow: Annotated[Path | None, typer.Option(help="Write every counter as an Arrow file.")] = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from servsim.errors import UsageError
+from servsim.limits import LARGEST_COUNT, LARGEST_SEED
 
 if TYPE_CHECKING:
     from servsim.capture.folder_settings import FolderSettings
@@ -37,6 +38,22 @@ def refuse_useless(context: typer.Context, why: str, *names: str) -> None:
     """
     if useless := given(context, *names):
         raise UsageError(f"{', '.join(useless)} would change nothing here: {why}; leave it out")
+
+
+def _at_most(value: int | None, most: int) -> int | None:
+    if value is not None and value > most:
+        raise typer.BadParameter(f"{value} is larger than {most}.")
+    return value
+
+
+def count(value: int | None) -> int | None:
+    """Check an option that no counter could hold; help gives its least value only, for nobody wants the largest."""
+    return _at_most(value, LARGEST_COUNT)
+
+
+def seed(value: int | None) -> int | None:
+    """Check an option that is a seed; as `count`."""
+    return _at_most(value, LARGEST_SEED)
 
 
 #: ``--transactions``.

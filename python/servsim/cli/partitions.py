@@ -89,7 +89,7 @@ def day_command(
     settings: Settings = None,
     transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.TRANSACTIONS)] = None,
     warmup: Annotated[int | None, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the first run of each.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, callback=options.seed, help="Seed of the first run of each.")] = 1,
     replications: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each size, successive seeds.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every look, decision and move.")] = False,
 ) -> None:

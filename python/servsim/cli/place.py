@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from servsim.cli import options
 from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say
@@ -25,7 +26,9 @@ def command(
     machine: Annotated[str, typer.Option("--machine", "-m", help="Description with nodes: file or shipped name.")],
     settings: Settings = None,
     format: Annotated[str | None, typer.Option(help="Format of the trace when its name does not say.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed that is learnt from; the next are measured.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, callback=options.seed, help="Seed to learn from; the next are measured.")
+    ] = 1,
     replications: Annotated[int, typer.Option(min=2, max=1000, help="Seeds that are measured.")] = 3,
     hints: Annotated[bool, typer.Option(help="Look for falsely shared lines as well.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.place/1.")] = False,

@@ -15,7 +15,6 @@ from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.errors import Interrupted, UsageError
 from servsim.files import atomic_write
-from servsim.limits import LARGEST_COUNT
 from servsim.result_warnings import by_rank, recorded
 from servsim.text import columns, decimals_for
 from servsim.trace import formats
@@ -62,7 +61,7 @@ def command(
     precision: Annotated[str | None, typer.Option(metavar="SHARE", help=options.PRECISION)] = None,
     live_points: Annotated[Path | None, typer.Option(help=options.LIVE_POINTS)] = None,
     replications: Annotated[int, typer.Option(min=1, max=100_000, help="Runs, successive seeds.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_COUNT, help="Seed of the first run.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, callback=options.seed, help="Seed of the first run.")] = 1,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Host threads; all cores without it (one functional run: two).")
     ] = None,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from servsim.cli import options
 from servsim.errors import CheckFailed, UsageError
 from servsim.limits import LARGEST_COUNT
 from servsim.trace import formats as known
@@ -83,7 +84,7 @@ def cut(
     transactions: Annotated[str | None, typer.Option(help="FROM:TO, transactions counted from 0.")] = None,
     time: Annotated[str | None, typer.Option(help="FROM:TO in guest milliseconds.")] = None,
     references: Annotated[
-        int | None, typer.Option(min=1, max=LARGEST_COUNT, help="The first so many references.")
+        int | None, typer.Option(min=1, callback=options.count, help="The first so many references.")
     ] = None,
     pid: Annotated[list[int] | None, typer.Option(min=0, max=LARGEST_PID, help="Keep this task; repeatable.")] = None,
     as_load: Annotated[
@@ -109,8 +110,8 @@ def cut(
 def sample(
     path: TracePath,
     output: Output,
-    keep: Annotated[int, typer.Option(min=1, max=LARGEST_COUNT, help="Keep this many transactions ...")],
-    of: Annotated[int, typer.Option("--of", min=1, max=LARGEST_COUNT, help="... of every so many.")],
+    keep: Annotated[int, typer.Option(min=1, callback=options.count, help="Keep this many transactions ...")],
+    of: Annotated[int, typer.Option("--of", min=1, callback=options.count, help="... of every so many.")],
     as_json: AsJson = False,
 ) -> None:
     """Keep the first K of every N transactions."""

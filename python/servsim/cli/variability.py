@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from servsim.cli import options
 from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
@@ -28,7 +29,7 @@ def variability(
     parts: Annotated[int, typer.Option(min=1, help="Disjoint parts of each trace.")] = 1,
     warmup: Annotated[int, typer.Option("--warm-up", min=0, help="Transactions before the first part.")] = 0,
     replications: Annotated[int, typer.Option(min=0, max=100_000, help="Seeds of each part.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the first run.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, callback=options.seed, help="Seed of the first run.")] = 1,
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.variability/1.")] = False,
 ) -> None:

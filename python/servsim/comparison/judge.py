@@ -246,8 +246,16 @@ def check_enough(designs: Sequence[Design], metric: Metric) -> None:
         For a design with fewer than `LEAST`.
     """
     unit = _unit(designs)
-    more = "give more captures" if unit == "capture" else "simulate it with --replications 10 or more"
     for design in designs:
+        if unit == "capture":
+            more = "give more captures"
+        elif design.result.is_functional:
+            more = (
+                "the functional engine counts the same whenever it is run, so give results of several captures "
+                "(servsim simulate CAPTURE CAPTURE CAPTURE), or of --engine timing with --replications 10 or more"
+            )
+        else:
+            more = "simulate it with --replications 10 or more"
         if (count := len(metric.values(design.result))) < LEAST:
             raise UsageError(
                 f"{design.name} has {count} {unit}{'s' * (count > 1)}, and {LEAST} are the least that say how much "

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from servsim import _core
-from servsim.limits import LARGEST_COUNT, MANY, finite, whole
+from servsim.limits import LARGEST_SEED, MANY, finite, whole
 from servsim.model.network import Closed, Network
 from servsim.model.results import Allocation, Columns, Fit, Sensitivity, Solution
 
 #: Options that are whole numbers, with the least and the greatest value.
-_NUMBERS = {"max_iterations": (1, MANY), "replications": (1, MANY), "seed": (0, LARGEST_COUNT)}
+_NUMBERS = {"max_iterations": (1, MANY), "replications": (1, MANY), "seed": (0, LARGEST_SEED)}
 
 
 def _options(**values: Any) -> str:

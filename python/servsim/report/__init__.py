@@ -70,7 +70,7 @@ def render(results: Sequence[Result], only: Container[str] | None = None) -> str
             "fewer; the results.parquet of a sweep holds the figures of all"
         )
     title = _title(found)
-    of_time = [result for result in found if not by_reference.is_functional(result)]
+    of_time = [result for result in found if not result.is_functional]
     if of_time and len(of_time) < len(found):
         raise UsageError(
             "some of these results are of the functional engine, which knows no time, and some are not: a page holds "

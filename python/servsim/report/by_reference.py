@@ -32,16 +32,11 @@ _PER = "per 1,000 references"
 _TASKS = 12
 
 
-def is_functional(result: Result) -> bool:
-    """Return whether a result was made by the functional engine."""
-    return result.document.get("engine") == "functional"
-
-
 def sections(results: Results) -> list[Section]:
     """Return every section of the page in order."""
     called = names(results)
     counted = f"Counts {_PER}. {_basis(results)}"
-    timed = not any(map(is_functional, results))
+    timed = not any(result.is_functional for result in results)
     over = over_time(results, called) if timed else None
     return [
         Section("machine", "Machine", "", machine(results)),
@@ -62,7 +57,7 @@ def sections(results: Results) -> list[Section]:
 
 def headline(results: Results) -> str:
     """Answer the question of the page: how many references miss, and how long the runs take where that is known."""
-    if any(map(is_functional, results)):
+    if any(result.is_functional for result in results):
         return _missing(results)
     called = names(results)
     cycles = [f"{mean(result.known(result.values('cycles') or [0.0]), 'cycles')}" for result in results]
@@ -91,7 +86,7 @@ def _missing(results: Results) -> str:
 def _basis(results: Results) -> str:
     if any(map(wording.has_intervals, results)):
         return "Means of the runs; ± and whiskers give half of the 95 % interval."
-    if any(map(is_functional, results)):
+    if any(result.is_functional for result in results):
         return "One run: it is counted exactly, and another seed may place tasks on other processors."
     return "One run, so no figure has an interval."
 
@@ -102,8 +97,8 @@ def _method(result: Result) -> Markup:
     warm = options.get("warmup") if isinstance(options, Mapping) else None
     return pairs(
         [
-            ("engine", "functional: caches and coherence, no time" if is_functional(result) else "timing"),
-            *([] if is_functional(result) else [("processor clock", clock(result.clock_hertz))]),
+            ("engine", "functional: caches and coherence, no time" if result.is_functional else "timing"),
+            *([] if result.is_functional else [("processor clock", clock(result.clock_hertz))]),
             ("references measured", mean(result.known(measured)) if measured else "not recorded"),
             ("warm-up", "none" if not warm else f"{warm} {counted_in(options)}"),
             *run_of(result),

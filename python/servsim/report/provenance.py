@@ -56,7 +56,7 @@ def _command(result: Result) -> str:
     words = ["servsim", "simulate", str(trace.get("name") or "TRACE"), "--machine", result.machine]
     if options.get("precision") is not None:
         words += ["--precision", f"{100 * options['precision']:g}%"]
-    if result.document.get("engine") == "functional":
+    if result.is_functional:
         words += ["--engine", "functional"]
     names = {"warmup": "warm-up", "functional_warmup": "functional-warm-up"}
     for key in ("transactions", "references", "functional_warmup", "warmup", "users", "replications", "seed"):
