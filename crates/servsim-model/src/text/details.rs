@@ -239,7 +239,8 @@ fn hops(reader: &mut Reader, node: &Node, network: &Network, phases: &[String]) 
     let Some(from) = place(reader, node.line, &from, before, "start") else { return Vec::new() };
     let example = "{ station = 0.4, end = 0.6 }";
     let to = reader.entries(node, "to", example);
-    if to.is_empty() {
+    // What is no table has been said.
+    if to.is_empty() && node.get("to").is_none_or(|found| matches!(found.value, Value::Table(_))) {
         reader.problem(node.line, format!("this route leads nowhere; write for example to = {example}"));
     }
     let mut all = Vec::new();

@@ -199,6 +199,16 @@ fn values_that_say_nothing_are_refused_with_their_line() {
         assert!(found.contains(said), "{rest}: {found}");
         assert_eq!(found.lines().count(), 1, "{found}");
     }
+    let routed =
+        "[[class]]\nname = \"a\"\nrate = \"1 /s\"\n[[station]]\nname = \"cpu\"\nservice = \"9 ms\"\n\
+                  [[route]]\nfrom = \"start\"\nto = { cpu = 1 }\n[[route]]\nfrom = \"cpu\"\nto = ";
+    assert!(read_network(&format!("{routed}{{ end = 1 }}"), false).is_ok());
+    for (to, said) in
+        [("\"end\"", "line 12: `to` must be a table such as"), ("{}", "line 10: this route leads nowhere")]
+    {
+        let found = read_network(&format!("{routed}{to}"), false).unwrap_err().to_string();
+        assert!(found.contains(said) && found.lines().count() == 1, "{found}");
+    }
     let outer = "[[pool]]\nname = \"p\"\nsize = 1\n[[pool]]\nname = \"q\"\nsize = 1\ninside = \"p\"\nstations = [\"cpu\"]";
     assert!(read_network(&model(outer), false).is_ok());
     let open = "[[class]]\nname = \"a\"\nrate = \"1 /s\"\n[[station]]\nname = \"cpu\"\ndemand = \"9 ms\"\n";
