@@ -99,6 +99,8 @@ def classify(
     watch: int | None = None,
     symbols: str | None = None,
     symbols_file: str = "symbols",
+    transactions: int | str | None = None,
+    warmup: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> str: ...
 def explain(key: str) -> str: ...

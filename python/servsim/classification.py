@@ -30,6 +30,8 @@ def classify(
     symbols: str | Path | None = None,
     format: str | None = None,
     overrides: list[str] | None = None,
+    transactions: int | str | None = None,
+    warmup: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Classify the misses and coherence transactions of a trace on a machine.
@@ -61,6 +63,9 @@ def classify(
         Format of the trace when its extension does not say: ``servsim``, ``text``, ``raw16``.
     overrides
         Settings that replace those of the description, each ``KEY=VALUE``.
+    transactions, warmup
+        Which transactions of the trace are classified, as for `servsim.simulate`, here in the order of the trace: the
+        middle half without them, all of a trace that marks none. What is watched is watched from the beginning.
     progress
         Called a few times a second with the number of references simulated so far.
 
@@ -78,6 +83,11 @@ def classify(
     if not path.is_file():
         raise UsageError(f"there is no trace {str(trace)!r}")
     whole("top", top, 1)
+    whole("warmup", warmup, 0)
+    if watch is not None and (transactions is not None or warmup is not None):
+        raise UsageError("an address is watched from the beginning of the trace: leave out transactions and warmup")
+    if transactions != "all":
+        whole("transactions", transactions, 1)
     table = text_of(symbols, errors="replace") if symbols is not None else None
     text = _core.classify(
         path,
@@ -93,6 +103,8 @@ def classify(
         watch=watch,
         symbols=table,
         symbols_file=str(symbols),
+        transactions=transactions,
+        warmup=warmup,
         progress=progress,
     )
     result: dict[str, Any] = json.loads(text)

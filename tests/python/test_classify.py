@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from servsim import _core
+from servsim.classification import classify
+from servsim.errors import UsageError
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 #: Processors 0 and 1 write different words of line 0x1000 in turn.
@@ -109,6 +112,21 @@ def test_relations_come_from_the_description_of_the_trace(tmp_path: Path) -> Non
     whole = sum(sum(row["misses"]["total"].values()) for row in by_area["rows"])
     assert sum(sum(row["misses"]["total"].values()) for row in names.values()) == whole
     assert json.loads(servsim("trace", "info", trace, "--json").stdout)["shared_data_ranges"] == 2
+
+
+def test_the_transactions_that_simulate_measures_are_classified() -> None:
+    common = (SHIPPED, "-m", "foglia-2004-4p")
+    found = json.loads(servsim("classify", *common, "--json").stdout)
+    measured = json.loads(servsim("simulate", *common, "--json").stdout)
+    assert found["window"] == measured["options"]["window"]
+    done = servsim("classify", *common, "--warm-up", 2, "--transactions", "all")
+    assert "classified: transactions 3 to 10 of 10 in the trace and what follows the last" in done.stdout
+    assert "caches that began empty" in done.stderr
+    assert servsim("classify", *common, "--warm-up", 10).returncode == 2
+    watched = servsim("classify", *common, "--watch", "1000", "--warm-up", 2)
+    assert watched.returncode == 2 and "leave it out" in watched.stderr
+    with pytest.raises(UsageError, match="from the beginning"):
+        classify(SHIPPED, "foglia-2004-4p", watch=4096, transactions="all")
 
 
 def test_a_damaged_description_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ use crate::run_spec::RunSpec;
 use crate::setup::Setup;
 use crate::up_to::UpTo;
 use crate::users::UserSubset;
-use crate::warnings::{Rank, Warning};
+use crate::warnings::{of_machine::began_empty, Rank, Warning};
 use crate::window::{Held, Transactions, Window};
 use crate::{multi_config, replay, sharded, translation};
 use serde_json::{json, Value};
@@ -134,6 +134,9 @@ fn functional_document(
         timing: None,
     };
     let mut warnings = Warning::notes(source.notes());
+    let by_level = counted.levels.iter().map(|(name, level)| (name.as_str(), level));
+    let remedy = "run a longer trace; servsim classify counts later transactions alone";
+    warnings.extend(began_empty(by_level, remedy));
     if request.replications > 1 {
         let text = "the functional engine was run once: it does not repeat a trace".into();
         warnings.push(Warning { rank: Rank::Note, code: "run-once", text });

@@ -1,6 +1,6 @@
 //! Warnings beside the figures of a run: what limits their use, and what to do about it; the worst first.
 
-mod of_machine;
+pub(crate) mod of_machine;
 
 use crate::result::{Replication, Timing};
 use crate::settled::{self, Judged, MOST_WITHOUT_WORK, SOME_WITHOUT_WORK};
@@ -131,8 +131,10 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
     if let Some(text) = forced_locks(replications) {
         warn(Rank::Note, "forced-locks", text);
     }
-    if let Some((rank, text)) = began_empty(replications) {
-        warn(rank, "began-empty", text);
+    let levels = timings(replications).flat_map(|t| &t.levels).map(|(name, level)| (name.as_str(), level));
+    let later = "measure later in a longer trace; --functional-warm-up 'whole trace' shows the other extreme";
+    if let Some(Warning { rank, code, text }) = began_empty(levels, later) {
+        warn(rank, code, text);
     }
     if let Some(text) = busy_disks(machine, replications) {
         warn(Rank::Weak, "busy-disks", text);

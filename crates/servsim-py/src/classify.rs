@@ -16,7 +16,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (
     trace, machine, *, machine_file, trace_hash, findings=None, format=None, overrides=Vec::new(), by=None,
-    order="total", top=20, watch=None, symbols=None, symbols_file="symbols", progress=None
+    order="total", top=20, watch=None, symbols=None, symbols_file="symbols", transactions=None, warmup=None,
+    progress=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
 fn classify(
@@ -34,6 +35,8 @@ fn classify(
     watch: Option<u64>,
     symbols: Option<&str>,
     symbols_file: &str,
+    transactions: Option<simulate::Wished>,
+    warmup: Option<u64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let question = Question {
@@ -55,8 +58,8 @@ fn classify(
         machine_file,
         overrides,
         functional: true,
-        transactions: servsim_machine::Transactions::All,
-        warmup: None,
+        transactions: simulate::wished(transactions)?,
+        warmup,
         start: servsim_machine::Start::Cold,
         users: None,
         nodes: NodeOptions::default(),

@@ -32,12 +32,13 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// How many transactions a caller wants: a number, or `"all"`.
 #[derive(FromPyObject)]
-enum Wished {
+pub enum Wished {
     Number(u64),
     Word(String),
 }
 
-fn wished(transactions: Option<Wished>) -> PyResult<Transactions> {
+/// The transactions that a caller wants.
+pub fn wished(transactions: Option<Wished>) -> PyResult<Transactions> {
     match transactions {
         None => Ok(Transactions::Chosen),
         Some(Wished::Number(number)) => Ok(Transactions::Number(number)),

@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from servsim.cli import options, windows
 from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
+from servsim.cli.terminal import warn
 from servsim.errors import UsageError
 from servsim.text import columns
 
@@ -30,6 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
+    context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Captured trace or importable file (text, raw16).")],
     machine: Annotated[str, typer.Option("--machine", "-m", help="Description: file or shipped name.")],
     by: Annotated[str | None, typer.Option(help="Group by area (structure), symbol, task, kind, line or page.")] = None,
@@ -41,6 +44,8 @@ def command(
         str | None, typer.Option(metavar="ADDRESS", help="Print every transition of this address's line instead.")
     ] = None,
     symbols: Annotated[Path | None, typer.Option(help="The guest kernel's kallsyms or System.map.")] = None,
+    transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.CLASSIFIED)] = None,
+    warmup: Annotated[int | None, typer.Option("--warm-up", min=0, help=options.BEFORE_CLASSIFIED)] = None,
     settings: Settings = None,
     format: Annotated[str | None, typer.Option(help="Format of the trace: servsim, text, raw16.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.classify/1.")] = False,
@@ -49,6 +54,10 @@ def command(
     from servsim.classification import classify
     from servsim.progress import expected_references, of_references
 
+    if watch is not None:
+        options.refuse_useless(context, "an address is watched from the beginning", "transactions", "warmup")
+    counted = "all" if watch is not None else options.transactions(transactions)
+    expected = expected_references(trace, transactions=counted, warmup=warmup)
     address = None if watch is None else _address(watch)
     with Progress() as progress:
         result = classify(
@@ -61,8 +70,11 @@ def command(
             symbols=symbols,
             format=format,
             overrides=settings or [],
-            progress=of_references(progress, "classifying", expected_references(trace, transactions="all")),
+            transactions=None if watch is not None else counted,
+            warmup=warmup,
+            progress=of_references(progress, "classifying", expected),
         )
+    warn(warning["text"] for warning in result.get("warnings", []))
     if as_json:
         print(json.dumps(result, indent=1))
     elif watch is not None:
@@ -120,6 +132,7 @@ def _tables(result: dict[str, Any], sort: str) -> str:
     lines = [
         f"{result['trace']['name']} on {machine['name']}: {machine['processors']} processors, "
         f"{_caches(machine)}, {machine['cache']['line']} lines, {machine['protocol']['name']}",
+        *windows.taken(result["window"], "classified"),
         f"{references:,} references, {misses:,} misses ({_share(misses, references)})",
         "",
         *_by_class("misses", total["misses"]),

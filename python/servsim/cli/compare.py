@@ -51,7 +51,14 @@ def compare(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Replace a setting of every machine: KEY=VALUE. Repeatable.")
     ] = None,
-    by: Annotated[str, typer.Option("--by", help="Figure to compare by, for example gsp.")] = "cycles_per_transaction",
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            help="Figure to compare by, for example gsp; cycles_per_transaction without it.",
+            show_default=False,
+        ),
+    ] = "cycles_per_transaction",
     replications: Annotated[int, typer.Option(min=0, max=100_000, help="Runs per machine, successive seeds.")] = 20,
     precision: Annotated[
         str | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from servsim.cli import numbers
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
+from servsim.cli.windows import in_trace
 from servsim.errors import CheckFailed, Interrupted, UsageError
 from servsim.result_warnings import recorded
 from servsim.text import columns
@@ -72,7 +73,7 @@ def render(result: dict[str, Any]) -> str:
     lines = [
         _answer(result),
         "",
-        f"sampled: transactions {window['first']:,} to {window['last']:,} of {window['of']:,} in the trace, "
+        f"sampled: {in_trace(window)}, "
         f"{common['timed']} of {common['there']} windows, at the same places for all designs"
         + (" and from the same live-points" if common["same_live_points"] else ""),
         "",

@@ -58,6 +58,9 @@ def seed(value: int | None) -> int | None:
 
 #: ``--transactions``.
 TRANSACTIONS = "Transactions to measure, or all; the middle half of the trace's without it."
+#: ``--transactions`` and ``--warm-up`` of classify.
+CLASSIFIED = "Transactions to classify, or all; the middle half of the trace's without it."
+BEFORE_CLASSIFIED = "Transactions that warm the caches before them; without it a quarter of the trace's."
 #: ``--references``.
 REFERENCES = "Measure so many references instead, wherever they end; --warm-up counts references then."
 #: ``--warm-up``.

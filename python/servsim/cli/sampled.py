@@ -8,6 +8,7 @@ from typing import Any
 from servsim.cli import numbers
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
+from servsim.cli.windows import in_trace
 from servsim.errors import Interrupted, UsageError
 from servsim.files import atomic_write
 from servsim.result_warnings import recorded
@@ -68,8 +69,7 @@ def _table(result: dict[str, Any]) -> str:
     lines = [
         f"{machine['name']}: {machine['processors']} processors, {machine['cache']['size']} caches, "
         f"{machine['cache']['line']} lines, {machine['protocol']['name']}, {result['engine']} engine, sampled",
-        f"sampled: transactions {window['first']:,} to {window['last']:,} of {window['of']:,} in the trace, "
-        f"{result['cost']['windows']} of {result['cost']['live_points']} windows",
+        f"sampled: {in_trace(window)}, {result['cost']['windows']} of {result['cost']['live_points']} windows",
         f"intervals: for the run of all of them, on this capture; ± {100 * known['of_windows']:.2f} % by the choice "
         f"of windows, ± {100 * known['of_order']:.2f} % by the order of tasks,",
         f"  in which single runs differ, ± {100 * known['of_model']:.2f} % by what misses cost beside the windows, and "

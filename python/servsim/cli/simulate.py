@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from servsim.cli import numbers, options, sampled
+from servsim.cli import numbers, options, sampled, windows
 from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
@@ -314,19 +314,6 @@ def _plain(value: float, step: float) -> str:
     return f"{value:,.{max(0, decimals_for(abs(step), most=12))}f}"
 
 
-def _measured(window: dict[str, Any] | None) -> list[str]:
-    """Return which transactions were measured, in one line."""
-    if not window:
-        return []
-    if "references" in window:
-        return [f"measured: {window['references']:,} references after {window['warmup_references']:,} of warm-up"]
-    end = " and what follows the last" if window["to_the_end"] else ""
-    why = ", its steady middle" if window["chosen_by"] == "trace" else ""
-    return [
-        f"measured: transactions {window['first']:,} to {window['last']:,} of {window['of']:,} in the trace{end}{why}"
-    ]
-
-
 def _intervals(result: dict[str, Any]) -> list[str]:
     """Return what the intervals are over, in one line."""
     runs, captures = len(result["replications"]), len(result.get("captures") or ())
@@ -344,7 +331,7 @@ def _table(result: dict[str, Any]) -> str:
     lines = [
         f"{machine['name']}: {machine['processors']} processors, {' + '.join(s for s in sizes if s != 'none')} caches, "
         f"{machine['cache']['line']} lines, {machine['protocol']['name']}, {result['engine']} engine",
-        *_measured(result["options"].get("window")),
+        *windows.taken(result["options"].get("window")),
         *_intervals(result),
         "",
     ]

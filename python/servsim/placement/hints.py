@@ -36,7 +36,17 @@ def falsely_shared(
         that keeps them apart.
     """
     own = [*(overrides or []), *_BESIDE]
-    found = classify(trace, machine, by="line", sort="false", top=top, format=format, overrides=own, progress=progress)
+    found = classify(
+        trace,
+        machine,
+        by="line",
+        sort="false",
+        top=top,
+        format=format,
+        overrides=own,
+        transactions="all",
+        progress=progress,
+    )
     size = bytes_of(found["machine"]["cache"]["line"])
     hints = []
     for row in found["rows"]:

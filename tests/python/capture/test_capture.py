@@ -124,7 +124,7 @@ def test_the_functional_engine_touches_exactly_the_recorded_references(captured:
 def test_misses_are_told_by_relation_and_structure(captured: Captured) -> None:
     from servsim.classification import classify
 
-    result = classify(captured.trace, "foglia-2004-4p", by="relation", top=1000)
+    result = classify(captured.trace, "foglia-2004-4p", by="relation", top=1000, transactions="all")
     names = {row["name"] for row in result["rows"]}
     tables = {"warehouse", "district", "customer", "history", "new_order", "orders", "order_line", "item", "stock"}
     assert tables <= names, "every table of the workload is touched, and known in its buffer"

@@ -1,11 +1,14 @@
 //! The answer as JSON, schema `servsim.classify/1`.
 
+use super::follow::Followed;
 use super::ledger::{Ledger, LineTally, Tally};
 use super::watch::{Step, Watch};
 use super::{Grouping, Order, Question};
 use crate::json::by_mode;
 use crate::names::{place_of, DataNames};
 use crate::run_spec::RunSpec;
+use crate::warnings::{of_machine::began_empty, Warning};
+use crate::window::Window;
 use serde_json::{json, Map, Value};
 use servsim_core::{CacheId, GlobalSource, PageOrigin, TaskInfo, PAGE_SHIFT};
 use servsim_mem::{CoherenceClass, Counters, MissClass, SwitchCause};
@@ -105,10 +108,10 @@ impl Frame<'_> {
         question: &Question,
         by: Grouping,
         source: &dyn GlobalSource,
-        ledger: &Ledger,
-        total: &Counters,
+        window: Window,
+        followed: &Followed<Ledger>,
     ) -> Value {
-        let mut groups = self.groups(by, source, ledger);
+        let mut groups = self.groups(by, source, &followed.observer);
         groups.retain(|group| group.weight(question.order) > 0);
         groups.sort_by_key(|group| (std::cmp::Reverse(group.weight(question.order)), group.address));
         let shown = groups.len().min(question.top);
@@ -117,12 +120,16 @@ impl Frame<'_> {
             rest.add(&group.tally);
         }
         let mut object = self.document();
-        object.insert("total".into(), total_json(total));
+        object.insert("window".into(), window.to_json());
+        object.insert("total".into(), total_json(&followed.total));
         object.insert("by".into(), json!(by.name()));
         let rows = groups[..shown].iter().map(|group| group.to_json(source.tasks()));
         object.insert("rows".into(), rows.collect());
         let rest = Group { name: "others".into(), tally: rest, ..Group::default() };
         object.insert("left_out".into(), json!({"rows": groups.len() - shown, "sum": rest.to_json(&[])}));
+        let levels = followed.levels.iter().map(|(name, level)| (name.as_str(), level));
+        let warnings = began_empty(levels, "classify later transactions of a longer trace");
+        object.insert("warnings".into(), warnings.iter().map(Warning::to_json).collect());
         Value::Object(object)
     }
 

@@ -1,12 +1,13 @@
-//! A functional run whose observer also learns which reference is being made.
+//! A functional run whose observer also learns which reference is being made, and where the measured part begins.
 
 use crate::error::{Proceed, SimulateError};
 use crate::functional::{for_each_line, processor_of};
 use crate::place::page_of;
 use crate::setup::{with_word_mask, Setup};
+use crate::window::Window;
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, Event, GlobalSource, Op, Record, TaskKind};
-use servsim_mem::{Counters, Hierarchy, HierarchySpec, Observer, WordMask};
+use servsim_mem::{Counters, Hierarchy, HierarchySpec, LevelCounters, Observer, WordMask};
 
 /// An observer that follows a trace.
 pub trait ReferenceObserver: Observer {
@@ -15,38 +16,88 @@ pub trait ReferenceObserver: Observer {
 
     /// A transaction of kind `kind` ended: of `task` itself, or of the server process `user`.
     fn transaction_end(&mut self, task: u32, kind: u32, user: u32);
+
+    /// What is measured begins: whatever was seen so far does not count.
+    fn begin(&mut self);
 }
 
-/// Runs `source` to its end; returns the observer and the counters of all processors.
+/// What the measured part counted.
+pub struct Followed<F> {
+    /// The observer.
+    pub observer: F,
+    /// Counters of all processors.
+    pub total: Counters,
+    /// Look-ups of each level, by its name.
+    pub levels: Vec<(String, LevelCounters)>,
+}
+
+/// Counters when the measured part began.
+#[derive(Default)]
+struct Base {
+    total: Counters,
+    levels: Vec<(String, LevelCounters)>,
+}
+
+impl Base {
+    /// Begins the measured part: of misses before it whose class is not known, none counts.
+    fn begin<W: WordMask, F: ReferenceObserver>(caches: &mut Hierarchy<W, F>) -> Self {
+        caches.system.leave_pending_misses_out();
+        caches.system.observer.begin();
+        Self { total: caches.system.total(), levels: caches.counters() }
+    }
+
+    /// What was counted since.
+    fn of_levels(&self, levels: Vec<(String, LevelCounters)>) -> Vec<(String, LevelCounters)> {
+        let before = |name: &str| self.levels.iter().find(|(known, _)| known == name).map(|(_, level)| level);
+        let since = |(name, level): (String, LevelCounters)| {
+            let level = before(&name).map_or(level, |before| level.since(before));
+            (name, level)
+        };
+        levels.into_iter().map(since).collect()
+    }
+}
+
+/// Runs `source` to the end of `window`, of whose transactions the order of the trace decides.
 pub fn follow<F: ReferenceObserver>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
     spec: &HierarchySpec,
+    window: Window,
     follower: F,
     proceed: &mut Proceed<'_>,
-) -> Result<(F, Counters), SimulateError> {
-    with_word_mask!(setup.geometry.line, follow_with<_>(source, setup, spec, follower, proceed))
+) -> Result<Followed<F>, SimulateError> {
+    with_word_mask!(setup.geometry.line, follow_with<_>(source, setup, spec, window, follower, proceed))
 }
 
 fn follow_with<W: WordMask, F: ReferenceObserver>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
     spec: &HierarchySpec,
+    window: Window,
     follower: F,
     proceed: &mut Proceed<'_>,
-) -> Result<(F, Counters), SimulateError> {
+) -> Result<Followed<F>, SimulateError> {
     let table = setup.protocol.clone();
     let mut caches: Hierarchy<W, F> =
         Hierarchy::watched(setup.processors, setup.geometry, table, setup.shadow, spec, follower);
     let handlers: Vec<bool> = source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect();
     let shift = setup.geometry.line.trailing_zeros();
-    let mut references = [[0; 3]; 2];
-    let (mut batch, mut number, mut done) = (Batch::default(), 0, 0);
-    while source.next_batch(&mut batch)? {
+    let (mut base, mut references) = (Base::default(), [[0; 3]; 2]);
+    let (mut batch, mut number, mut done, mut ended) = (Batch::default(), 0, 0, 0);
+    let last = window.transactions.map_or(u64::MAX, |number| window.warmup + number);
+    while ended < last && source.next_batch(&mut batch)? {
         for record in &batch.records {
             if record.op == Op::Event {
                 if let Event::TransactionEnd { kind, user } = batch.events[record.address as usize] {
                     caches.system.observer.transaction_end(record.task, kind, user);
+                    ended += 1;
+                    if ended == window.warmup {
+                        base = Base::begin(&mut caches);
+                        references = [[0; 3]; 2];
+                    }
+                    if ended == last {
+                        break;
+                    }
                 }
                 continue;
             }
@@ -70,7 +121,8 @@ fn follow_with<W: WordMask, F: ReferenceObserver>(
         }
     }
     caches.system.finish();
-    let mut total = caches.system.total();
+    let mut total = caches.system.total().since(&base.total);
     total.references = references;
-    Ok((caches.system.observer, total))
+    let levels = base.of_levels(caches.counters());
+    Ok(Followed { observer: caches.system.observer, total, levels })
 }

@@ -146,6 +146,14 @@ impl ReferenceObserver for Ledger {
             *number += 1;
         }
     }
+
+    fn begin(&mut self) {
+        self.pending.clear();
+        self.kinds.clear();
+        self.by_transaction.clear();
+        self.lines.clear();
+        self.tasks.fill(Tally::default());
+    }
 }
 
 impl Observer for Ledger {

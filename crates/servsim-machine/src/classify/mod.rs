@@ -13,6 +13,7 @@ use crate::error::{Proceed, SimulateError};
 use crate::names::{DataNames, SharedData};
 use crate::replay;
 use crate::run_spec::RunSpec;
+use crate::window::{Held, Transactions, Window};
 use document::Frame;
 use follow::follow;
 use ledger::Ledger;
@@ -147,15 +148,18 @@ pub fn classify(
     let shared = shared.map_err(SimulateError::Usage)?;
     let names = DataNames { symbols, shared };
     let (line, per_processor) = (setup.geometry.line, spec.coherent_caches());
+    let held = Held::of(&source.transaction_ends());
     let frame = Frame { request, names, machine: machine.resolved(), line, per_processor };
     if let Some(address) = question.watch {
+        let window = Window::of(Transactions::All, None, held, 0)?;
         let watch = Watch::new(LineAddr(address / setup.geometry.line), &setup.protocol);
-        let (watch, _) = replay::guarded(&setup, || follow(source, &setup, &spec, watch, proceed))??;
-        return Ok(frame.watched(address, source.tasks(), &watch));
+        let followed = replay::guarded(&setup, || follow(source, &setup, &spec, window, watch, proceed))??;
+        return Ok(frame.watched(address, source.tasks(), &followed.observer));
     }
+    let window = Window::of(request.transactions, request.warmup, held, 0)?;
     let ledger = Ledger::new(source.tasks(), setup.geometry.line);
-    let (ledger, total) = replay::guarded(&setup, || follow(source, &setup, &spec, ledger, proceed))??;
-    Ok(frame.classified(question, by, source, &ledger, &total))
+    let followed = replay::guarded(&setup, || follow(source, &setup, &spec, window, ledger, proceed))??;
+    Ok(frame.classified(question, by, source, window, &followed))
 }
 
 /// Checks the grouping against what the trace knows.

@@ -83,6 +83,8 @@ impl ReferenceObserver for Watch {
     }
 
     fn transaction_end(&mut self, _: u32, _: u32, _: u32) {}
+
+    fn begin(&mut self) {}
 }
 
 impl Observer for Watch {

@@ -1,9 +1,10 @@
 //! What limits the figures of a run wherever its window lies: too few tasks for the processors, locks that ended by force,
 //! caches that began empty, busy disks.
 
-use super::{timings, Rank};
+use super::{timings, Rank, Warning};
 use crate::result::{Replication, Timing};
 use servsim_config::Machine;
+use servsim_mem::LevelCounters;
 use servsim_os::BusCounts;
 use std::collections::BTreeMap;
 
@@ -48,10 +49,14 @@ pub fn forced_locks(replications: &[Replication]) -> Option<String> {
     })
 }
 
-/// The levels that have not been full for long enough to say how they do later.
-pub fn began_empty(replications: &[Replication]) -> Option<(Rank, String)> {
+/// The levels, of one run or several, that have not been full for long enough to say how they do later; `remedy` is
+/// what helps.
+pub fn began_empty<'a>(
+    counted: impl Iterator<Item = (&'a str, &'a LevelCounters)>,
+    remedy: &str,
+) -> Option<Warning> {
     let mut levels: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
-    for (name, level) in timings(replications).flat_map(|t| &t.levels) {
+    for (name, level) in counted {
         let [misses, unfilled] = levels.entry(name).or_default();
         *misses += level.misses;
         *unfilled += level.unfilled;
@@ -64,11 +69,10 @@ pub fn began_empty(replications: &[Replication]) -> Option<(Rank, String)> {
         .collect();
     (!told.is_empty()).then(|| {
         let text = format!(
-            "up to {} may come of caches that began empty, whose sets had not been full yet: measure later in a longer \
-             trace; --functional-warm-up 'whole trace' shows the other extreme",
+            "up to {} may come of caches that began empty, whose sets had not been full yet: {remedy}",
             told.join(" and ")
         );
-        (if weak { Rank::Weak } else { Rank::Note }, text)
+        Warning { rank: if weak { Rank::Weak } else { Rank::Note }, code: "began-empty", text }
     })
 }
 
@@ -120,21 +124,20 @@ fn disk_share(replication: &Replication, machine: &Machine) -> f64 {
 mod tests {
     use super::*;
     use crate::result::SystemCounters;
-    use servsim_mem::level::LevelCounters;
 
     #[test]
     fn levels_are_named_that_may_owe_many_misses_to_having_begun_empty() {
-        let after = |l2_unfilled| {
-            let level = |misses, unfilled| LevelCounters { misses, unfilled, ..LevelCounters::default() };
-            let levels =
-                vec![("l1".to_owned(), level(1000, 100)), ("l2".to_owned(), level(200, l2_unfilled))];
-            Replication { timing: Some(Timing { levels, ..Timing::default() }), ..Replication::default() }
+        let level = |misses, unfilled| LevelCounters { misses, unfilled, ..LevelCounters::default() };
+        let after = |l2: &[u64]| {
+            let runs = l2.iter().flat_map(|&l2| [("l1", level(1000, 100)), ("l2", level(200, l2))]);
+            let runs: Vec<_> = runs.collect();
+            began_empty(runs.iter().map(|(name, level)| (*name, level)), "wait")
         };
-        assert_eq!(began_empty(&[after(20)]), None);
-        let (rank, text) = began_empty(&[after(20), after(60)]).expect("80 of 400");
-        assert!(text.starts_with("up to 20 % of the misses of l2 may"), "{text}");
-        assert_eq!(rank, Rank::Note);
-        assert_eq!(began_empty(&[after(20), after(140)]).expect("160 of 400").0, Rank::Weak);
+        assert_eq!(after(&[20]), None);
+        let said = after(&[20, 60]).expect("80 of 400");
+        assert!(said.text.starts_with("up to 20 % of the misses of l2 may"), "{}", said.text);
+        assert!(said.text.ends_with(": wait") && said.rank == Rank::Note, "{}", said.text);
+        assert_eq!(after(&[20, 140]).expect("160 of 400").rank, Rank::Weak);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::support::whole_trace::whole_trace;
 
 use serde_json::Value;
 use servsim_machine::classify::{classify, Grouping, Order, Question, Symbols};
-use servsim_machine::{simulate, RunSpec, SimulateError};
+use servsim_machine::{simulate, RunSpec, SimulateError, Transactions};
 use std::path::{Path, PathBuf};
 
 fn request(trace: PathBuf, overrides: &[&str]) -> RunSpec {
@@ -127,6 +127,45 @@ fn the_groups_of_a_captured_trace_add_up() {
                 }
             }
         }
+    }
+}
+
+/// Transactions are classified whose misses functional runs up to the first and the last of them differ by.
+#[test]
+fn the_misses_of_some_transactions_are_those_between_two_runs() {
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/servsim/data/quickstart.svt");
+    let asked = request(trace, &["processors=4", "cache.size=1 MiB"]);
+    let up_to = |transactions| {
+        let run =
+            RunSpec { functional: true, transactions: Transactions::Number(transactions), ..asked.clone() };
+        simulate(&run, &mut |_| true).unwrap()["replications"][0].take()
+    };
+    let part = RunSpec { transactions: Transactions::Number(4), warmup: Some(3), ..asked.clone() };
+    for by in [Grouping::Kind, Grouping::Line] {
+        let found = classify(&part, &ask(Some(by)), &mut |_| true).unwrap();
+        assert_eq!([&found["window"]["first"], &found["window"]["last"]], [4, 7]);
+        let (before, after) = (up_to(3), up_to(7));
+        let between = |table, class| count(&after, table, class) - count(&before, table, class);
+        let rows = |table, class| -> u64 {
+            found["rows"].as_array().unwrap().iter().map(|row| count(row, table, class)).sum()
+        };
+        for (table, classes) in [
+            ("misses", &["cold", "capacity", "conflict", "total"][..]),
+            ("coherence", &["needless", "true_sharing", "false_sharing", "total"]),
+        ] {
+            for class in classes {
+                assert!(between(table, class) > 0 || *class == "needless", "{table} {class}");
+                assert_eq!(count(&found["total"], table, class), between(table, class), "{table} {class}");
+                assert_eq!(rows(table, class), between(table, class), "{by:?} {table} {class}");
+            }
+        }
+        let warnings = |document: &Value| document["warnings"].as_array().unwrap().len();
+        let all = classify(&asked, &ask(Some(by)), &mut |_| true).unwrap();
+        assert_eq!(
+            [warnings(&found), warnings(&all)],
+            [0, 1],
+            "only the first transactions find empty caches"
+        );
     }
 }
 
