@@ -1,9 +1,12 @@
 //! What an answer is worth. An approximation has a band: how far the true throughput and response time, of the class
-//! that fares worst, were from those given in 97 of 100 random models of a kind. Learnt from 500 exactly solved models of each kind (100 of many classes; seed 1 of
-//! `tests/it/bands.rs`, which prints this table), and tested on others. The models have demands over three decades and
-//! stations from idle to saturated, but few customers, since they were solved exactly: for a crowd the band is a guide.
+//! that fares worst, and the true number of requests at a station were from those given in 97 of 100 random models of a
+//! kind. Learnt from 500 exactly solved models of each kind (100 of many classes; seed 1 of `tests/it/bands.rs`, which
+//! prints this table), and tested on others. The models have demands over a decade or more and stations from idle to
+//! saturated. Crowds are told apart by how busy they keep their busiest station: approximations err where it is nearly
+//! saturated, and hardly elsewhere.
 
 use crate::network::{Network, Speed};
+use crate::solution::Solution;
 use serde::Serialize;
 
 /// A row of the table.
@@ -17,26 +20,55 @@ pub struct Band {
     pub throughput: f64,
     /// The same of response time.
     pub response: f64,
+    /// The same of the number of requests at a station.
+    pub present: f64,
 }
 
-const fn row(solver: &'static str, kind: &'static str, throughput: f64, response: f64) -> Band {
-    Band { solver, kind, throughput, response }
+const fn row(solver: &'static str, kind: &'static str, [throughput, response, present]: [f64; 3]) -> Band {
+    Band { solver, kind, throughput, response, present }
 }
 
 /// All that is known of errors. Priorities are missing: half of the models are within 13 % of throughput and 26 % of
 /// response time, but what a class of low priority gets may be off by any factor.
 pub const BANDS: &[Band] = &[
-    row("schweitzer", "single servers", 0.15, 0.18),
-    row("schweitzer", "several servers", 0.19, 0.18),
-    row("linearizer", "single servers", 0.005, 0.01),
-    row("linearizer", "several servers", 0.07, 0.11),
-    row("aql", "single servers", 0.008, 0.015),
-    row("aql", "several servers", 0.07, 0.11),
-    row("schweitzer", "single servers, many classes", 0.23, 0.2),
-    row("linearizer", "single servers, many classes", 0.015, 0.02),
-    row("aql", "single servers, many classes", 0.022, 0.032),
-    row("layered", "pools", 0.045, 0.09),
-    row("forkjoin", "forks", 0.055, 0.08),
+    row("schweitzer", "single servers", [0.19, 0.19, 0.18]),
+    row("schweitzer", "several servers", [0.23, 0.2, 0.19]),
+    row("linearizer", "single servers", [0.008, 0.015, 0.015]),
+    row("linearizer", "several servers", [0.11, 0.13, 0.13]),
+    row("aql", "single servers", [0.0098, 0.019, 0.027]),
+    row("aql", "several servers", [0.11, 0.13, 0.13]),
+    row("schweitzer", "single servers, many classes", [0.26, 0.22, 0.13]),
+    row("linearizer", "single servers, many classes", [0.016, 0.02, 0.013]),
+    row("aql", "single servers, many classes", [0.025, 0.034, 0.025]),
+    row("layered", "pools", [0.059, 0.11, 0.28]),
+    row("forkjoin", "forks", [0.063, 0.093, 0.14]),
+    row("schweitzer", "single servers, crowd, busiest below 80 %", [0.049, 0.088, 0.09]),
+    row("schweitzer", "single servers, crowd, busiest 80 to 90 %", [0.22, 0.22, 0.16]),
+    row("schweitzer", "single servers, crowd, busiest 90 to 99 %", [0.16, 0.19, 0.2]),
+    row("schweitzer", "single servers, crowd, busiest above 99 %", [0.052, 0.073, 0.21]),
+    row("schweitzer", "several servers, crowd", [0.083, 0.18, 0.2]),
+    row("schweitzer", "many classes, crowd, busiest below 80 %", [0.039, 0.092, 0.098]),
+    row("schweitzer", "many classes, crowd, busiest 80 to 90 %", [0.12, 0.19, 0.16]),
+    row("schweitzer", "many classes, crowd, busiest 90 to 99 %", [0.098, 0.19, 0.21]),
+    row("schweitzer", "many classes, crowd, busiest above 99 %", [0.052, 0.068, 0.2]),
+    row("linearizer", "single servers, crowd, busiest below 80 %", [0.0004, 0.0038, 0.0059]),
+    row("linearizer", "single servers, crowd, busiest 80 to 90 %", [0.0044, 0.028, 0.031]),
+    row("linearizer", "single servers, crowd, busiest 90 to 99 %", [0.014, 0.086, 0.09]),
+    row("linearizer", "single servers, crowd, busiest above 99 %", [0.0053, 0.013, 0.032]),
+    row("linearizer", "several servers, crowd", [0.022, 0.12, 0.14]),
+    row("linearizer", "many classes, crowd, busiest below 80 %", [0.0012, 0.0075, 0.011]),
+    row("linearizer", "many classes, crowd, busiest 80 to 90 %", [0.01, 0.042, 0.041]),
+    row("linearizer", "many classes, crowd, busiest 90 to 99 %", [0.013, 0.091, 0.11]),
+    row("linearizer", "many classes, crowd, busiest above 99 %", [0.0068, 0.021, 0.038]),
+    row("aql", "single servers, crowd, busiest below 80 %", [0.0008, 0.0061, 0.0081]),
+    row("aql", "single servers, crowd, busiest 80 to 90 %", [0.011, 0.042, 0.041]),
+    row("aql", "single servers, crowd, busiest 90 to 99 %", [0.021, 0.089, 0.11]),
+    row("aql", "single servers, crowd, busiest above 99 %", [0.011, 0.029, 0.054]),
+    row("aql", "several servers, crowd", [0.021, 0.12, 0.14]),
+    row("aql", "many classes, crowd, busiest below 80 %", [0.0025, 0.013, 0.018]),
+    row("aql", "many classes, crowd, busiest 80 to 90 %", [0.021, 0.066, 0.07]),
+    row("aql", "many classes, crowd, busiest 90 to 99 %", [0.033, 0.11, 0.12]),
+    row("aql", "many classes, crowd, busiest above 99 %", [0.013, 0.035, 0.062]),
 ];
 
 /// What an answer is worth.
@@ -51,6 +83,8 @@ pub enum Accuracy {
         throughput: f64,
         /// Of response time.
         response: f64,
+        /// Of requests at a station.
+        present: f64,
         /// Which models.
         models: &'static str,
     },
@@ -64,29 +98,35 @@ pub enum Accuracy {
 }
 
 impl Accuracy {
+    /// Of models of which none was solved exactly.
+    pub const NOT_KNOWN: Self =
+        Self::Unknown { why: "no models with open classes or such rates were solved exactly" };
+
     /// Whether nothing is known of it.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown { .. })
     }
 
     /// Of an approximate solver on a network.
-    pub fn of(network: &Network, solver: &str) -> Self {
-        match band(network, solver) {
-            Some(&Band { kind, throughput, response, .. }) => {
-                Self::Band { throughput, response, models: kind }
+    pub fn of(network: &Network, solver: &str, found: &Solution) -> Self {
+        match band(network, solver, found) {
+            Some(&Band { kind, throughput, response, present, .. }) => {
+                Self::Band { throughput, response, present, models: kind }
             }
             None if solver == "priority" => {
                 Self::Unknown { why: "classes of low priority may be off by any factor" }
             }
-            None => Self::Unknown { why: "no models with open classes or such rates were solved exactly" },
+            None => Self::NOT_KNOWN,
         }
     }
 
-    /// True where throughput is within 2.5 % and response time within 5 %, as far as is known.
+    /// True where throughput is within 2.5 %, response time and requests at a station within 5 %, as far as is known.
     pub fn is_small(&self) -> bool {
         match self {
             Self::Exact => true,
-            Self::Band { throughput, response, .. } => *throughput <= 0.025 && *response <= 0.05,
+            Self::Band { throughput, response, present, .. } => {
+                *throughput <= 0.025 && *response <= 0.05 && *present <= 0.05
+            }
             Self::Interval | Self::Unknown { .. } => false,
         }
     }
@@ -95,18 +135,35 @@ impl Accuracy {
 /// Classes that are many: Linearizer and AQL treat more in a quicker way.
 pub const MANY: usize = 8;
 
-/// The band of a solver on a network; `None` where no models like it were solved exactly.
-pub fn band(network: &Network, solver: &str) -> Option<&'static Band> {
+/// Customers above which a network is a crowd: as many as the others that were solved exactly have at most.
+pub const CROWD: usize = 36;
+
+/// Kinds of crowds, of few classes and of many, by the utilisation below which their busiest station lies.
+const BUSIEST: [(f64, [&str; 2]); 4] = [
+    (0.8, ["single servers, crowd, busiest below 80 %", "many classes, crowd, busiest below 80 %"]),
+    (0.9, ["single servers, crowd, busiest 80 to 90 %", "many classes, crowd, busiest 80 to 90 %"]),
+    (0.99, ["single servers, crowd, busiest 90 to 99 %", "many classes, crowd, busiest 90 to 99 %"]),
+    (f64::INFINITY, ["single servers, crowd, busiest above 99 %", "many classes, crowd, busiest above 99 %"]),
+];
+
+/// The band of a solver that found this of a network; `None` where no models like it were solved exactly.
+pub fn band(network: &Network, solver: &str, found: &Solution) -> Option<&'static Band> {
     let several = network.stations.iter().any(|s| matches!(s.speed, Speed::Servers(m) if m > 1));
     if !network.open().is_empty() || network.stations.iter().any(|s| matches!(s.speed, Speed::Rates(_))) {
         return None;
     }
+    let (many, crowd) = (network.classes.len() > MANY, network.population() > CROWD);
     let kind = match solver {
         "layered" => "pools",
         "forkjoin" => "forks",
-        "schweitzer" | "linearizer" | "aql" if several && network.classes.len() <= MANY => "several servers",
-        "schweitzer" | "linearizer" | "aql" if several => return None,
-        "schweitzer" | "linearizer" | "aql" if network.classes.len() > MANY => "single servers, many classes",
+        "schweitzer" | "linearizer" | "aql" if several && many => return None,
+        "schweitzer" | "linearizer" | "aql" if several && crowd => "several servers, crowd",
+        "schweitzer" | "linearizer" | "aql" if several => "several servers",
+        "schweitzer" | "linearizer" | "aql" if crowd => {
+            let busiest = found.stations.iter().map(|station| station.utilization).fold(0.0, f64::max);
+            BUSIEST.iter().find(|(below, _)| busiest < *below).map(|(_, kinds)| kinds[usize::from(many)])?
+        }
+        "schweitzer" | "linearizer" | "aql" if many => "single servers, many classes",
         "schweitzer" | "linearizer" | "aql" => "single servers",
         _ => return None,
     };

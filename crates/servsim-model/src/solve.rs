@@ -9,8 +9,10 @@ use crate::sim::{self, Plan, Simulation};
 use crate::solution::Solution;
 use crate::solvers::{find, markov, mixed, station, Nature, Options, Run};
 
-/// Lattice points times stations up to which `auto` still solves exactly.
-const AUTO_EXACT_LIMIT: f64 = 2e6;
+/// Lattice points times stations up to which `auto` solves exactly: some milliseconds.
+const QUICKLY_EXACT: f64 = 2e6;
+/// The same where no approximation is known to be near: a second, and a quarter of a gigabyte.
+const PATIENTLY_EXACT: f64 = 3e7;
 
 /// Solves `network` with the solver called `name`; `"auto"` picks an exact one where it can.
 ///
@@ -21,6 +23,11 @@ pub fn solve(network: &Network, name: &str, options: &Options) -> Result<Solutio
     if name == "auto" {
         return automatic(network, options);
     }
+    figures(network, name, options).and_then(|solution| completed(network, options, solution))
+}
+
+/// The answer of one solver, without percentiles.
+fn figures(network: &Network, name: &str, options: &Options) -> Result<Solution, ModelError> {
     let solver = find(name)?;
     let mut solution = match solver.run {
         Run::Whole(run) => run(network, options)?,
@@ -37,10 +44,15 @@ pub fn solve(network: &Network, name: &str, options: &Options) -> Result<Solutio
     solution.nature = solver.nature.name();
     solution.accuracy = match solver.nature {
         Nature::Exact => Accuracy::Exact,
-        Nature::Approximate => Accuracy::of(network, name),
+        Nature::Approximate => Accuracy::of(network, name, &solution),
         Nature::Simulated => Accuracy::Interval,
     };
-    if solver.nature != Nature::Simulated {
+    Ok(solution)
+}
+
+/// The answer with percentiles, which a simulation has already.
+fn completed(network: &Network, options: &Options, mut solution: Solution) -> Result<Solution, ModelError> {
+    if solution.accuracy != Accuracy::Interval {
         percentiles::add(network, options, &mut solution)?;
     }
     Ok(solution)
@@ -53,8 +65,9 @@ const AUTO_HALF_WIDTH: f64 = 0.01;
 /// Visits after which `auto` is content with less: about two seconds.
 const AUTO_VISITS: f64 = 4e6;
 
-/// Exact where a solver is; else approximated where the band is narrow; else simulated, with intervals; else, with
-/// too many customers to simulate, approximated with whatever band is known. The answer says why. What cannot be
+/// Exact where a solver is, and quick; else approximated where the band is narrow; else exact if that takes a second;
+/// else simulated, with intervals; else, with too many customers to simulate, approximated with whatever band is
+/// known. The answer says why. What cannot be
 /// simulated, and has an approximation of unknown error only, is refused.
 fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelError> {
     let mut name = choose(network);
@@ -76,13 +89,22 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
         ..options.simulation.clone()
     };
     let options = &Options { simulation, ..options.clone() };
-    let accuracy = Accuracy::of(network, name);
-    if accuracy.is_small() {
-        match solve(network, name, options) {
-            Err(error) if another_may(&error) => {}
-            other => {
-                return other.map(|s| chosen(s, "too large for an exact solver, and the band is narrow"))
+    let mut accuracy = Accuracy::NOT_KNOWN;
+    if name != "simulation" {
+        match figures(network, name, options) {
+            Ok(found) if found.accuracy.is_small() => {
+                let why = "too large for an exact solver, and the band is narrow";
+                return completed(network, options, found).map(|solution| chosen(solution, why));
             }
+            Ok(found) => accuracy = found.accuracy,
+            Err(error) if matches!(name, "linearizer" | "aql") && !another_may(&error) => return Err(error),
+            Err(_) => {}
+        }
+    }
+    if let ("linearizer" | "aql", Some(exact)) = (name, exact(network, PATIENTLY_EXACT)) {
+        match solve(network, exact, options) {
+            Err(error) if another_may(&error) => {}
+            other => return other.map(|solution| chosen(solution, "exact: product form")),
         }
     }
     let mut simulated = None;
@@ -185,6 +207,19 @@ fn approximate(network: &Network) -> &'static str {
     if network.stations.iter().any(|s| s.discipline == Discipline::Priority) {
         return "priority";
     }
+    exact(network, QUICKLY_EXACT).unwrap_or_else(|| {
+        let corrections = network.closed().len().pow(2) * network.stations.len();
+        if corrections > MOST_CORRECTED {
+            "aql"
+        } else {
+            "linearizer"
+        }
+    })
+}
+
+/// The exact solver of a network of product form, if it is one class or its lattice, times the stations, has no more
+/// points than this.
+fn exact(network: &Network, limit: f64) -> Option<&'static str> {
     let closed = network.closed();
     let simple = network.stations.iter().all(|s| s.speed.is_single() || s.speed == Speed::Delay);
     let of = |c: &usize| match network.classes[*c].load {
@@ -193,12 +228,8 @@ fn approximate(network: &Network) -> &'static str {
     };
     let points: f64 = closed.iter().map(of).product();
     let states = if simple || closed.len() == 1 { points } else { points * points / 100.0 };
-    match (states * network.stations.len() as f64 <= AUTO_EXACT_LIMIT || closed.len() <= 1, simple) {
-        (true, true) => "mva",
-        (true, false) => "convolution",
-        (false, _) if closed.len().pow(2) * network.stations.len() > MOST_CORRECTED => "aql",
-        (false, _) => "linearizer",
-    }
+    let few = states * network.stations.len() as f64 <= limit || closed.len() <= 1;
+    few.then_some(if simple { "mva" } else { "convolution" })
 }
 
 /// Why a network has no product form, and at which station; priorities, pools and forks are looked for elsewhere.

@@ -98,7 +98,7 @@ class Solution:
 
     @property
     def accuracy(self) -> str:
-        """What throughput and response times are worth: exact, a band around them, intervals, or not known."""
+        """What the figures are worth: exact, a band around them, intervals, or not known."""
         worth = self.data["accuracy"]
         if worth["kind"] == "exact":
             return "exact"
@@ -108,7 +108,7 @@ class Solution:
             return f"approximate: error not known, {worth['why']}"
         return (
             f"approximate: in 97 of 100 models ({worth['models']}) the truth is within {worth['throughput']:.2%} of "
-            f"throughput and {worth['response']:.2%} of response time"
+            f"throughput, {worth['response']:.2%} of response time and {worth['present']:.2%} of requests at a station"
         )
 
     def percentiles(self, name: str | None = None) -> dict[float, float]:

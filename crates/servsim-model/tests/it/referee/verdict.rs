@@ -23,8 +23,8 @@ pub struct Verdict {
     /// Throughputs and response times, and how many are within what the answer states.
     pub figures: usize,
     pub held: usize,
-    /// Figures of stations and pools that the slow simulator knows, how many are within what an exact or simulated
-    /// answer says, and which are not.
+    /// Figures of stations and pools that the slow simulator knows, how many are within what an answer says (a band of
+    /// requests at stations only), and which are not.
     #[serde(default)]
     pub places: usize,
     #[serde(default)]
@@ -102,9 +102,7 @@ impl Verdict {
             }
         }
         verdict.bound(network, truth);
-        if truth.iter().all(Option::is_some)
-            && matches!(answer.accuracy, Accuracy::Exact | Accuracy::Interval)
-        {
+        if truth.iter().all(Option::is_some) && !answer.accuracy.is_unknown() {
             verdict.place(network, answer, &found.places);
         }
         verdict
@@ -112,18 +110,24 @@ impl Verdict {
 
     fn place(&mut self, network: &Network, answer: &Solution, places: &[Known]) {
         let population = network.population().max(1 << 20);
+        let band = match answer.accuracy {
+            Accuracy::Band { present, .. } => Some(present),
+            _ => None,
+        };
         let stations = network.stations.iter().zip(&answer.stations).flat_map(|(station, found)| {
             // Nobody is in the way of another at a delay.
             let capacity = Some(station.speed.capacity(population)).filter(|c| c.is_finite());
             let present = found.queue.iter().sum();
             let busy = capacity
+                .filter(|_| band.is_none())
                 .map_or((f64::NAN, None, 1.0), |c| (found.utilization, found.utilization_interval, c));
             [(&found.name, busy), (&found.name, (present, found.present_interval, 1.0))]
         });
-        let pools = network.pools.iter().zip(&answer.pools).flat_map(|(pool, found)| {
-            let held = (found.utilization, found.utilization_interval, pool.size as f64);
-            [(&found.name, held), (&found.name, (found.waiting, found.waiting_interval, 1.0))]
-        });
+        let pools =
+            network.pools.iter().filter(|_| band.is_none()).zip(&answer.pools).flat_map(|(pool, found)| {
+                let held = (found.utilization, found.utilization_interval, pool.size as f64);
+                [(&found.name, held), (&found.name, (found.waiting, found.waiting_interval, 1.0))]
+            });
         for (i, ((name, (figure, interval, whole)), known)) in stations.chain(pools).zip(places).enumerate() {
             let known = Known { mean: known.mean / whole, error: known.error / whole };
             // What hardly ever happens may not have happened in some of the runs.
@@ -133,7 +137,7 @@ impl Verdict {
             let half = |i: Interval| (i.high - figure).max(figure - i.low);
             let allowed = match interval {
                 Some(interval) => half(interval).hypot(T95 * known.error),
-                None => T99 * known.error,
+                None => band.unwrap_or(0.0) * figure + T99 * known.error,
             };
             self.places += 1;
             if (figure - known.mean).abs() <= allowed + ALWAYS {
