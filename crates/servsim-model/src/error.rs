@@ -62,7 +62,7 @@ pub enum ModelError {
         states: f64,
         /// States allowed.
         limit: f64,
-        /// A solver that treats the same model.
+        /// What treats the same model.
         remedy: &'static str,
     },
     /// An iteration stopped before its residual fell below the tolerance.

@@ -64,7 +64,8 @@ pub fn sensitivity(network: &Network, tolerance: &Tolerance) -> Result<Sensitivi
     network.check()?;
     refuse(network)?;
     let closed = mixed::reduce(network);
-    let full = exact(&closed, tolerance)?;
+    let exact = |closed: &Closed| exact(closed, tolerance).map_err(with_what_ifs);
+    let full = exact(&closed)?;
     let mut result = Sensitivity {
         elasticities: Vec::new(),
         sums: Vec::new(),
@@ -81,16 +82,27 @@ pub fn sensitivity(network: &Network, tolerance: &Tolerance) -> Result<Sensitivi
                 "give it a population of at least 1, or remove it",
             ));
         }
-        let fewer = exact(&closed.without_one(r), tolerance)?;
+        let fewer = exact(&closed.without_one(r))?;
         let entries = class_elasticities(network, &closed, r, &full, &fewer);
         result.sums.push(entries.iter().map(|e| e.throughput).sum());
         result.elasticities.extend(entries);
         let mut more = closed.clone();
         more.population[r] += 1;
-        result.per_customer.push(exact(&more, tolerance)?.throughput[r] - full.throughput[r]);
+        result.per_customer.push(exact(&more)?.throughput[r] - full.throughput[r]);
     }
     result.elasticities.sort_by(|a, b| a.throughput.total_cmp(&b.throughput));
     Ok(result)
+}
+
+/// What is too large for elasticities, which no approximation gives, can be asked step by step.
+fn with_what_ifs(error: ModelError) -> ModelError {
+    match error {
+        ModelError::TooLarge { populations, station, states, limit, .. } => {
+            let remedy = "elasticities are exact: describe changes as [[what_if]] and ask with --what-if";
+            ModelError::TooLarge { populations, station, states, limit, remedy }
+        }
+        other => other,
+    }
 }
 
 fn class_elasticities(

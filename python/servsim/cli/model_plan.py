@@ -135,6 +135,7 @@ def predict(
         rows_text.append([*row, f"{columns['utilization'][i]:.1%}", columns["solver"][i]])
     bands = ["95 % of demands", "95 % of demands"] if fitted is not None else []
     table(["load", "throughput /s", "response", *bands, "busiest", "solver"], rows_text)
+    _worth(columns["by"])
     if saturated:
         typer.echo(f"note: from {saturated[0]:g} on the model is saturated, or too nearly to be solved", err=True)
 
@@ -181,6 +182,7 @@ def size(
             typer.echo(json.dumps({"schema": "servsim.model.size/1", "goal": goal, "unit": unit, **found}))
             return
         typer.echo(f"{found['load']:.4g} {unit}: {time_text(found['measured'])}; beyond: {_finite(found['beyond'])}")
+        _worth([found["by"]])
         return
     if up_to < 1:
         raise UsageError(f"--up-to {up_to} leaves no server; give at least 1")
@@ -196,6 +198,13 @@ def size(
     names = list(choices[0]["servers"])
     rows = [[f"{c['cost']:g}", *(str(c["servers"][n]) for n in names), time_text(c["measured"])] for c in choices]
     table(["added cost", *(f"servers {n}" for n in names), "has"], rows)
+    _worth([choice["by"] for choice in choices])
+
+
+def _worth(by: list[str | None]) -> None:
+    """Say which solvers answered, and what their figures are worth."""
+    for how in dict.fromkeys(filter(None, by)):
+        typer.echo(f"note: by {how}", err=True)
 
 
 def _finite(seconds: float) -> str:
@@ -221,12 +230,13 @@ def forecast(
         rows = run(network, wanted, growth / 100.0, periods, solver, progress)
     if as_json:
         for row in rows:
-            row["measured"] = row["measured"] if math.isfinite(row["measured"]) else None  # type: ignore[assignment]
+            row["measured"] = row["measured"] if math.isfinite(row["measured"]) else None
         typer.echo(json.dumps({"schema": "servsim.model.forecast/1", "goal": goal, "periods": rows}))
         return
     lines = [
         [str(r["period"]), f"{r['load']:.4g}", _finite(float(r["measured"])), "yes" if r["met"] else "no"] for r in rows
     ]
     table(["period", "load", "has", "goal met"], lines)
+    _worth([row["by"] for row in rows])
     missed = [r["period"] for r in rows if not r["met"]]
     typer.echo(f"missed first in period {missed[0]}" if missed else f"met in all of {periods} periods")

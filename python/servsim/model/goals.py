@@ -78,6 +78,16 @@ class Goal:
         UsageError
             For a model without an answer.
         """
+        return self.answer(network, solver)[:2]
+
+    def answer(self, network: Network, solver: str = "auto") -> tuple[bool, float, str | None]:
+        """Say as `met`, with the solver and what its figures are worth; None where there are none.
+
+        Raises
+        ------
+        UsageError
+            For a model without an answer.
+        """
         try:
             wanted = [] if self.percentile is None else [self.percentile]
             solution = solve(network, solver, percentiles=wanted)
@@ -85,11 +95,11 @@ class Goal:
                 if not self._is_known(solution):
                     solution = solve(network, solver, percentiles=wanted, requests=requests)
             if not self._is_known(solution) and solution.data.get("saturated"):
-                return False, math.inf
+                return False, math.inf, None
             has = self.measure(solution)
         except Saturated:
-            return False, math.inf
-        return has <= self.seconds, has
+            return False, math.inf, None
+        return has <= self.seconds, has, solution.by
 
 
 def _present(solution: Solution) -> list[dict[str, Any]]:

@@ -78,7 +78,7 @@ def _apportioned(shares: Sequence[float]) -> list[int]:
     return users
 
 
-def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = lambda *_: None) -> dict[str, float]:
+def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = lambda *_: None) -> dict[str, Any]:
     """Return the largest load that keeps a goal.
 
     Parameters
@@ -95,7 +95,8 @@ def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = la
     Returns
     -------
     dict
-        ``load`` (users, or requests per second), ``measured`` there and ``beyond`` it (seconds).
+        ``load`` (users, or requests per second), ``measured`` there and ``beyond`` it (seconds); ``by``, the solver
+        that measured and what its figures are worth.
 
     Raises
     ------
@@ -104,13 +105,13 @@ def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = la
     """
     users = not is_open(network)
     low, high = 0.0, 1.0 if users else load_of(network)
-    measured, beyond = math.nan, math.nan
+    measured, beyond, by = math.nan, math.nan, None
 
     def met(load: float) -> bool:
-        nonlocal measured, beyond
+        nonlocal measured, beyond, by
         progress(f"looking for the largest load, at {load:.6g}")
-        good, has = goal.met(with_load(network, load), solver)
-        measured, beyond = (has, beyond) if good else (measured, has)
+        good, has, how = goal.answer(with_load(network, load), solver)
+        measured, beyond, by = (has, beyond, how) if good else (measured, has, by)
         return good
 
     # What loses requests may keep a goal at any load, and takes the longer to simulate the more it loses.
@@ -135,7 +136,7 @@ def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = la
         low, high = (middle, high) if met(middle) else (low, middle)
     if low < 1.0 and users:
         raise UsageError(f"even one user misses the goal: {beyond:.4g} s; make services faster")
-    return {"load": low, "measured": measured, "beyond": beyond}
+    return {"load": low, "measured": measured, "beyond": beyond, "by": by}
 
 
 def cheapest(
@@ -164,8 +165,8 @@ def cheapest(
     Returns
     -------
     list of dict
-        ``servers`` by station, ``cost`` (of those that are added), ``measured`` (seconds), at most five. Choices that
-        only add to a cheaper one are left out.
+        ``servers`` by station, ``cost`` (of those that are added), ``measured`` (seconds) and ``by`` (see `most`), at
+        most five. Choices that only add to a cheaper one are left out.
 
     Raises
     ------
@@ -196,10 +197,10 @@ def cheapest(
             continue
         chosen = dict(zip(names, counts, strict=True))
         progress(f"trying {len(added):,} choices", at / len(added))
-        good, has = goal.met(_with_servers(network, chosen), solver)
+        good, has, by = goal.answer(_with_servers(network, chosen), solver)
         best = min(best, has)
         if good:
-            found.append({"servers": chosen, "cost": price, "measured": has, "counts": counts})
+            found.append({"servers": chosen, "cost": price, "measured": has, "by": by, "counts": counts})
         else:
             failed.append(counts)
     if not found:
@@ -217,7 +218,7 @@ def _with_servers(network: Network, servers: Mapping[str, int]) -> Network:
 
 def forecast(
     network: Network, goal: Goal, growth: float, periods: int, solver: str = "auto", progress: Show = lambda *_: None
-) -> list[dict[str, float | bool]]:
+) -> list[dict[str, Any]]:
     """Return how a goal fares while the load grows.
 
     Parameters
@@ -236,7 +237,8 @@ def forecast(
     Returns
     -------
     list of dict
-        ``period`` (0 is today), ``load``, ``measured`` (seconds; infinite where the load cannot be borne), ``met``.
+        ``period`` (0 is today), ``load``, ``measured`` (seconds; infinite where the load cannot be borne), ``met``
+        and ``by`` (see `most`).
 
     Raises
     ------
@@ -248,12 +250,12 @@ def forecast(
             f"growth of {100 * growth:.4g} % over {periods} periods: give above -100 % and at most 1000 %, and 1 to "
             "600 periods"
         )
-    rows: list[dict[str, float | bool]] = []
+    rows: list[dict[str, Any]] = []
     for period in range(periods + 1):
         progress(f"solving period {period}", period / (periods + 1))
         then = with_load(network, load_of(network) * (1.0 + growth) ** period)
-        good, has = goal.met(then, solver)
-        rows.append({"period": period, "load": load_of(then), "measured": has, "met": good})
+        good, has, by = goal.answer(then, solver)
+        rows.append({"period": period, "load": load_of(then), "measured": has, "met": good, "by": by})
         if not math.isfinite(has):
             break
     return rows
@@ -286,8 +288,8 @@ def predict(
     -------
     dict of list
         Columns ``load, throughput, response, throughput_low, throughput_high, response_low, response_high,
-        utilization`` (of the busiest station or pool), ``solver``; ends of bands are None without intervals. They end
-        before the first load that saturates the model.
+        utilization`` (of the busiest station or pool), ``solver`` and ``by`` (see `most`); ends of bands are None
+        without intervals. They end before the first load that saturates the model.
 
     Raises
     ------
@@ -295,7 +297,7 @@ def predict(
         When the first load does.
     """
     keys = ("load", "throughput", "response", "throughput_low", "throughput_high", "response_low", "response_high")
-    columns: Columns = {key: [] for key in (*keys, "utilization", "solver")}
+    columns: Columns = {key: [] for key in (*keys, "utilization", "solver", "by")}
     drawn = _drawn(network, fitted, seed) if fitted is not None else []
     for at, load in enumerate(loads):
         progress(f"solving at {load:.6g}", at / len(loads))
@@ -321,7 +323,7 @@ def predict(
             values = sorted(pair[which] for pair in pairs)
             cut = len(values) // 40
             row[f"{key}_low"], row[f"{key}_high"] = (values[cut], values[-1 - cut]) if values else (None, None)
-        row |= {"utilization": solution.busiest, "solver": solution.solver}
+        row |= {"utilization": solution.busiest, "solver": solution.solver, "by": solution.by}
         for key, value in row.items():
             columns[key].append(value)
     return columns

@@ -111,6 +111,11 @@ class Solution:
             f"throughput, {worth['response']:.2%} of response time and {worth['present']:.2%} of requests at a station"
         )
 
+    @property
+    def by(self) -> str:
+        """The solver, and what its figures are worth."""
+        return f"{self.solver} ({self.accuracy})"
+
     def percentiles(self, name: str | None = None) -> dict[float, float]:
         """Response-time percentiles in seconds of one class (the first by default).
 
@@ -157,7 +162,7 @@ class Solution:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: classes with their percentiles, stations and what the figures are worth."""
-        heading = f"<p>{escape(self.solver)} ({escape(self.accuracy)})</p>"
+        heading = f"<p>{escape(self.by)}</p>"
         stations = {
             "station": [s["name"] for s in self.data["stations"]],
             "utilization": [s["utilization"] for s in self.data["stations"]],

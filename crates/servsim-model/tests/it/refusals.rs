@@ -98,6 +98,15 @@ fn sensitivity_of_an_open_network_is_refused() {
 }
 
 #[test]
+fn sensitivity_of_too_many_customers_is_asked_by_what_ifs() {
+    let classes = (0..3).map(|c| Class::closed(&format!("c{c}"), 400, 1.0)).collect();
+    let network = Network::new("many", classes, vec![Station::queue("cpu", &[0.01; 3])]);
+    let result = servsim_model::sensitivity::sensitivity(&network, &Options::default().tolerance);
+    let said = result.unwrap_err().to_string();
+    assert!(said.contains("--what-if") && !said.contains("linearizer"), "{said}");
+}
+
+#[test]
 fn all_problems_of_a_model_file_come_at_once_with_lines_and_nearest_names() {
     let text = r#"
 name = "bad"
