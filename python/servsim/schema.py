@@ -188,6 +188,8 @@ class Level(_Part):
     misses: Count = _ABSENT
     evictions: Count = _ABSENT
     write_backs: Count = _ABSENT
+    back_invalidations: Count = _ABSENT
+    unfilled: Count = _ABSENT
 
 
 class Replication(_Part):
