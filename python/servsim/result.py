@@ -288,8 +288,8 @@ def check(document: object, source: str, needs: Sequence[str] = TIMED) -> Result
     if faults and (document.get("options") or {}).get("references"):
         raise UsageError(
             f"{source} measured references, and in them not every run ended a transaction, of which figures are wanted "
-            "here: repeat it with more --references, or with --transactions, or compare by another figure, such as --by "
-            "misses_per_reference"
+            "here: repeat it with more --references, or with --transactions, or compare by another figure, such as "
+            "--by misses_per_reference"
         )
     without = without_transactions(replications)
     if faults and without:

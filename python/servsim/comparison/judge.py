@@ -353,8 +353,8 @@ def _verdict(
         return None, "every run of both gave the same figure: they do not differ in it"
     if same:
         return None, (
-            f"all runs of {' and '.join(same)} are identical, so nothing is known of their variability: give each "
-            "its own seed and a random delay (perturbation.memory_delay above 0)"
+            f"all runs of {' and '.join(same)} gave the same figure, so nothing is known of its variability: measure "
+            "more, and give each run its own seed and a random delay (perturbation.memory_delay above 0)"
         )
     more = f"; {separate} of each would part the intervals" if separate else ""
     if a.t.overlaps(b.t):

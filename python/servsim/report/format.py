@@ -14,8 +14,12 @@ def number(value: float, digits: int = 3) -> str:
     """Write a number with about ``digits`` significant digits, and whole above that."""
     if value == 0:
         return "0"
-    decimals = max(0, digits - 1 - floor(log10(abs(value))))
-    return grouped(value, min(decimals, 6))
+    return grouped(value, _decimals(value, digits))
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Return the decimals of about so many significant digits of a number that is not 0."""
+    return min(max(0, digits - 1 - floor(log10(abs(value)))), 6)
 
 
 def grouped(value: float, decimals: int = 0) -> str:
@@ -28,6 +32,13 @@ def _unit(unit: str) -> str:
     return "" if not unit else (" " if " " in unit else SPACE) + unit
 
 
+def places(known: Estimate) -> int:
+    """Return decimals for a mean and its interval: two digits of the half-width, four of a mean that never varied."""
+    if known.half_width:
+        return decimals_for(known.half_width)
+    return 0 if known.mean == round(known.mean) else _decimals(known.mean, 4)
+
+
 def mean(known: Estimate | None, unit: str = "") -> str:
     """Write a mean with the half-width of its interval, or with n where it has none."""
     if known is None:
@@ -36,8 +47,8 @@ def mean(known: Estimate | None, unit: str = "") -> str:
     half = known.half_width
     if half is None:
         return f"{number(known.mean, 4)}{unit} (n{SPACE}={SPACE}{known.n})"
-    places = decimals_for(half) if half else (0 if known.mean == round(known.mean) else 2)
-    return f"{grouped(known.mean, places)}{SPACE}±{SPACE}{grouped(half, places)}{unit}"
+    decimals = places(known)
+    return f"{grouped(known.mean, decimals)}{SPACE}±{SPACE}{grouped(half, decimals)}{unit}"
 
 
 def interval(known: Estimate, unit: str = "") -> str:
@@ -45,10 +56,10 @@ def interval(known: Estimate, unit: str = "") -> str:
     unit = _unit(unit)
     if known.low is None or known.high is None or known.half_width is None:
         return f"{number(known.mean, 4)}{unit} (n{SPACE}={SPACE}{known.n}, no interval)"
-    places = decimals_for(known.half_width) if known.half_width else 0
-    ends = f"{grouped(known.low, places)} to {grouped(known.high, places)}"
+    decimals = places(known)
+    ends = f"{grouped(known.low, decimals)} to {grouped(known.high, decimals)}"
     basis = f"{100 * known.confidence:.0f}{SPACE}% interval {ends}, n{SPACE}={SPACE}{known.n}"
-    return f"{grouped(known.mean, places)}{unit} ({basis})"
+    return f"{grouped(known.mean, decimals)}{unit} ({basis})"
 
 
 def clock(hertz: float | None) -> str:

@@ -8,14 +8,13 @@ from typing import Any
 
 from servsim.errors import UsageError
 from servsim.report.charts.svg import tag
-from servsim.report.format import SPACE, clock, grouped, interval
+from servsim.report.format import SPACE, clock, grouped, interval, places
 from servsim.report.provenance import provenance
 from servsim.report.sections import Section, abridged, machine
 from servsim.report.tables import pairs, table, warning_list
 from servsim.result import Result, digest_of, flat, number_at
 from servsim.result_warnings import by_rank, recorded
 from servsim.statistics.intervals import Estimate
-from servsim.text import decimals_for
 
 #: The schema of a sampled answer.
 SCHEMA = "servsim.sample/1"
@@ -82,9 +81,8 @@ def _estimate(entry: object) -> Estimate | None:
 
 
 def _told(known: Estimate) -> str:
-    half = known.half_width or 0.0
-    places = decimals_for(half) if half else 2
-    return f"{grouped(known.mean, places)}{SPACE}±{SPACE}{grouped(half, places)}"
+    decimals = places(known)
+    return f"{grouped(known.mean, decimals)}{SPACE}±{SPACE}{grouped(known.half_width or 0.0, decimals)}"
 
 
 def _method(result: Result) -> list[tuple[str, str]]:
