@@ -6,7 +6,6 @@
 //! saturated, and hardly elsewhere.
 
 use crate::network::{Network, Speed};
-use crate::solution::Solution;
 use serde::Serialize;
 
 /// A row of the table.
@@ -98,25 +97,21 @@ pub enum Accuracy {
 }
 
 impl Accuracy {
-    /// Of models of which none was solved exactly.
-    pub const NOT_KNOWN: Self =
-        Self::Unknown { why: "no models with open classes or such rates were solved exactly" };
-
     /// Whether nothing is known of it.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown { .. })
     }
 
-    /// Of an approximate solver on a network.
-    pub fn of(network: &Network, solver: &str, found: &Solution) -> Self {
-        match band(network, solver, found) {
+    /// Of an approximate solver on a network, whose busiest station it finds so busy; see [`band`].
+    pub fn of(network: &Network, solver: &str, busiest: Option<f64>) -> Self {
+        match band(network, solver, busiest) {
             Some(&Band { kind, throughput, response, present, .. }) => {
                 Self::Band { throughput, response, present, models: kind }
             }
             None if solver == "priority" => {
                 Self::Unknown { why: "classes of low priority may be off by any factor" }
             }
-            None => Self::NOT_KNOWN,
+            None => Self::Unknown { why: "no models with open classes or such rates were solved exactly" },
         }
     }
 
@@ -146,8 +141,9 @@ const BUSIEST: [(f64, [&str; 2]); 4] = [
     (f64::INFINITY, ["single servers, crowd, busiest above 99 %", "many classes, crowd, busiest above 99 %"]),
 ];
 
-/// The band of a solver that found this of a network; `None` where no models like it were solved exactly.
-pub fn band(network: &Network, solver: &str, found: &Solution) -> Option<&'static Band> {
+/// The band of a solver on a network whose busiest station it finds so busy, which only a crowd's band goes by; `None`
+/// where no models like it were solved exactly.
+pub fn band(network: &Network, solver: &str, busiest: Option<f64>) -> Option<&'static Band> {
     let several = network.stations.iter().any(|s| matches!(s.speed, Speed::Servers(m) if m > 1));
     if !network.open().is_empty() || network.stations.iter().any(|s| matches!(s.speed, Speed::Rates(_))) {
         return None;
@@ -160,7 +156,7 @@ pub fn band(network: &Network, solver: &str, found: &Solution) -> Option<&'stati
         "schweitzer" | "linearizer" | "aql" if several && crowd => "several servers, crowd",
         "schweitzer" | "linearizer" | "aql" if several => "several servers",
         "schweitzer" | "linearizer" | "aql" if crowd => {
-            let busiest = found.stations.iter().map(|station| station.utilization).fold(0.0, f64::max);
+            let busiest = busiest?;
             BUSIEST.iter().find(|(below, _)| busiest < *below).map(|(_, kinds)| kinds[usize::from(many)])?
         }
         "schweitzer" | "linearizer" | "aql" if many => "single servers, many classes",

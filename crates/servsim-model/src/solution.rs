@@ -70,6 +70,13 @@ pub struct StationResult {
     pub utilization_by_class: Vec<f64>,
 }
 
+impl Solution {
+    /// Utilisation of the busiest station.
+    pub fn busiest(&self) -> f64 {
+        self.stations.iter().map(|station| station.utilization).fold(0.0, f64::max)
+    }
+}
+
 /// The answer of one solver to one network.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Solution {

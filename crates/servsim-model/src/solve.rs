@@ -44,7 +44,7 @@ fn figures(network: &Network, name: &str, options: &Options) -> Result<Solution,
     solution.nature = solver.nature.name();
     solution.accuracy = match solver.nature {
         Nature::Exact => Accuracy::Exact,
-        Nature::Approximate => Accuracy::of(network, name, &solution),
+        Nature::Approximate => Accuracy::of(network, name, Some(solution.busiest())),
         Nature::Simulated => Accuracy::Interval,
     };
     Ok(solution)
@@ -67,8 +67,7 @@ const AUTO_VISITS: f64 = 4e6;
 
 /// Exact where a solver is, and quick; else approximated where the band is narrow; else exact if that takes a second;
 /// else simulated, with intervals; else, with too many customers to simulate, approximated with whatever band is
-/// known. The answer says why. What cannot be
-/// simulated, and has an approximation of unknown error only, is refused.
+/// known. The answer says why. What cannot be simulated, and has an approximation of unknown error only, is refused.
 fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelError> {
     let mut name = choose(network);
     if name == "markov" {
@@ -89,22 +88,23 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
         ..options.simulation.clone()
     };
     let options = &Options { simulation, ..options.clone() };
-    let mut accuracy = Accuracy::NOT_KNOWN;
-    if name != "simulation" {
+    let mut accuracy = Accuracy::of(network, name, None);
+    if matches!(name, "linearizer" | "aql") {
+        // How near these are, their answer tells.
         match figures(network, name, options) {
             Ok(found) if found.accuracy.is_small() => {
                 let why = "too large for an exact solver, and the band is narrow";
                 return completed(network, options, found).map(|solution| chosen(solution, why));
             }
             Ok(found) => accuracy = found.accuracy,
-            Err(error) if matches!(name, "linearizer" | "aql") && !another_may(&error) => return Err(error),
-            Err(_) => {}
-        }
-    }
-    if let ("linearizer" | "aql", Some(exact)) = (name, exact(network, PATIENTLY_EXACT)) {
-        match solve(network, exact, options) {
             Err(error) if another_may(&error) => {}
-            other => return other.map(|solution| chosen(solution, "exact: product form")),
+            Err(error) => return Err(error),
+        }
+        if let Some(exact) = exact(network, PATIENTLY_EXACT) {
+            match solve(network, exact, options) {
+                Err(error) if another_may(&error) => {}
+                other => return other.map(|solution| chosen(solution, "exact: product form")),
+            }
         }
     }
     let mut simulated = None;

@@ -56,8 +56,8 @@ def command(
 
     if watch is not None:
         options.refuse_useless(context, "an address is watched from the beginning", "transactions", "warmup")
-    counted = "all" if watch is not None else options.transactions(transactions)
-    expected = expected_references(trace, transactions=counted, warmup=warmup)
+    counted = options.transactions(transactions)
+    expected = expected_references(trace, transactions="all" if watch is not None else counted, warmup=warmup)
     address = None if watch is None else _address(watch)
     with Progress() as progress:
         result = classify(
@@ -70,7 +70,7 @@ def command(
             symbols=symbols,
             format=format,
             overrides=settings or [],
-            transactions=None if watch is not None else counted,
+            transactions=counted,
             warmup=warmup,
             progress=of_references(progress, "classifying", expected),
         )

@@ -60,7 +60,7 @@ def seed(value: int | None) -> int | None:
 TRANSACTIONS = "Transactions to measure, or all; the middle half of the trace's without it."
 #: ``--transactions`` and ``--warm-up`` of classify.
 CLASSIFIED = "Transactions to classify, or all; the middle half of the trace's without it."
-BEFORE_CLASSIFIED = "Transactions that warm the caches before them; without it a quarter of the trace's."
+BEFORE_CLASSIFIED = "Transactions before those, which warm the caches; without it a quarter of the trace's."
 #: ``--references``.
 REFERENCES = "Measure so many references instead, wherever they end; --warm-up counts references then."
 #: ``--warm-up``.

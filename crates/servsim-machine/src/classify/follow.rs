@@ -31,29 +31,21 @@ pub struct Followed<F> {
     pub levels: Vec<(String, LevelCounters)>,
 }
 
-/// Counters when the measured part began.
-#[derive(Default)]
-struct Base {
+/// Counters of all processors, and of each level by its name.
+struct Counted {
     total: Counters,
     levels: Vec<(String, LevelCounters)>,
 }
 
-impl Base {
-    /// Begins the measured part: of misses before it whose class is not known, none counts.
-    fn begin<W: WordMask, F: ReferenceObserver>(caches: &mut Hierarchy<W, F>) -> Self {
-        caches.system.leave_pending_misses_out();
-        caches.system.observer.begin();
+impl Counted {
+    fn by<W: WordMask, F: ReferenceObserver>(caches: &Hierarchy<W, F>) -> Self {
         Self { total: caches.system.total(), levels: caches.counters() }
     }
 
-    /// What was counted since.
-    fn of_levels(&self, levels: Vec<(String, LevelCounters)>) -> Vec<(String, LevelCounters)> {
-        let before = |name: &str| self.levels.iter().find(|(known, _)| known == name).map(|(_, level)| level);
-        let since = |(name, level): (String, LevelCounters)| {
-            let level = before(&name).map_or(level, |before| level.since(before));
-            (name, level)
-        };
-        levels.into_iter().map(since).collect()
+    fn since(self, before: &Self) -> Self {
+        let pairs = self.levels.into_iter().zip(&before.levels);
+        let levels = pairs.map(|((name, level), (_, earlier))| (name, level.since(earlier))).collect();
+        Self { total: self.total.since(&before.total), levels }
     }
 }
 
@@ -82,7 +74,7 @@ fn follow_with<W: WordMask, F: ReferenceObserver>(
         Hierarchy::watched(setup.processors, setup.geometry, table, setup.shadow, spec, follower);
     let handlers: Vec<bool> = source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect();
     let shift = setup.geometry.line.trailing_zeros();
-    let (mut base, mut references) = (Base::default(), [[0; 3]; 2]);
+    let (mut before, mut references) = (Counted::by(&caches), [[0; 3]; 2]);
     let (mut batch, mut number, mut done, mut ended) = (Batch::default(), 0, 0, 0);
     let last = window.transactions.map_or(u64::MAX, |number| window.warmup + number);
     while ended < last && source.next_batch(&mut batch)? {
@@ -92,7 +84,10 @@ fn follow_with<W: WordMask, F: ReferenceObserver>(
                     caches.system.observer.transaction_end(record.task, kind, user);
                     ended += 1;
                     if ended == window.warmup {
-                        base = Base::begin(&mut caches);
+                        // Of misses so far whose class is not known, none counts.
+                        caches.system.leave_pending_misses_out();
+                        caches.system.observer.begin();
+                        before = Counted::by(&caches);
                         references = [[0; 3]; 2];
                     }
                     if ended == last {
@@ -121,8 +116,7 @@ fn follow_with<W: WordMask, F: ReferenceObserver>(
         }
     }
     caches.system.finish();
-    let mut total = caches.system.total().since(&base.total);
+    let Counted { mut total, levels } = Counted::by(&caches).since(&before);
     total.references = references;
-    let levels = base.of_levels(caches.counters());
     Ok(Followed { observer: caches.system.observer, total, levels })
 }

@@ -4,8 +4,9 @@
 //! The address phase (the grant) is the point of serialisation. Latency and occupancy are two
 //! numbers: a fetch from memory frees the bus while memory works. A second request for a block
 //! whose data are still on the way is held until they arrive. Requests of one class are served
-//! round-robin over the processors, or (`fifo`) in the order in which they were made, held or not; fetches go before invalidates and
-//! writes, those before prefetches, and those before write-backs, unless a processor's write-back buffer is full.
+//! round-robin over the processors, or (`fifo`) in the order in which they were made, held or not;
+//! fetches go before invalidates and writes, those before prefetches, and those before write-backs,
+//! unless a processor's write-back buffer is full.
 //!
 //! **Write buffer.** Without one, a write-back that waits is already in memory as far as fetches are
 //! concerned (they take the memory latency), and is never cancelled. With one of N entries per processor
