@@ -134,9 +134,8 @@ fn functional_document(
         timing: None,
     };
     let mut warnings = Warning::notes(source.notes());
-    let by_level = counted.levels.iter().map(|(name, level)| (name.as_str(), level));
     let remedy = "run a longer trace; servsim classify counts later transactions alone";
-    warnings.extend(began_empty(by_level, remedy));
+    warnings.extend(began_empty(&counted.levels, remedy));
     if request.replications > 1 {
         let text = "the functional engine was run once: it does not repeat a trace".into();
         warnings.push(Warning { rank: Rank::Note, code: "run-once", text });

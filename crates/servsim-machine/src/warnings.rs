@@ -131,7 +131,7 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
     if let Some(text) = forced_locks(replications) {
         warn(Rank::Note, "forced-locks", text);
     }
-    let levels = timings(replications).flat_map(|t| &t.levels).map(|(name, level)| (name.as_str(), level));
+    let levels = timings(replications).flat_map(|t| &t.levels);
     let later = "measure later in a longer trace; --functional-warm-up 'whole trace' shows the other extreme";
     if let Some(Warning { rank, code, text }) = began_empty(levels, later) {
         warn(rank, code, text);

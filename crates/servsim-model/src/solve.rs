@@ -88,7 +88,7 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
         ..options.simulation.clone()
     };
     let options = &Options { simulation, ..options.clone() };
-    let mut accuracy = Accuracy::of(network, name, None);
+    let mut approximated = None;
     if matches!(name, "linearizer" | "aql") {
         // How near these are, their answer tells.
         match figures(network, name, options) {
@@ -96,9 +96,8 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
                 let why = "too large for an exact solver, and the band is narrow";
                 return completed(network, options, found).map(|solution| chosen(solution, why));
             }
-            Ok(found) => accuracy = found.accuracy,
-            Err(error) if another_may(&error) => {}
-            Err(error) => return Err(error),
+            Err(error) if !another_may(&error) => return Err(error),
+            other => approximated = Some(other),
         }
         if let Some(exact) = exact(network, PATIENTLY_EXACT) {
             match solve(network, exact, options) {
@@ -107,6 +106,10 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
             }
         }
     }
+    let accuracy = match &approximated {
+        Some(Ok(found)) => found.accuracy.clone(),
+        _ => Accuracy::of(network, name, None),
+    };
     let mut simulated = None;
     let ready = match Simulation::new(network, &options.simulation) {
         Err(ModelError::Interrupted) => return Err(ModelError::Interrupted),
@@ -126,10 +129,11 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
             simulated = Some(ready.solve(options).map(|solution| chosen(solution, &why)));
         }
     }
+    let complete = |found: Result<_, _>| found.and_then(|solution| completed(network, options, solution));
     match simulated {
         Some(found) => found,
         None if name == "simulation" => solve(network, name, options),
-        None => match (solve(network, name, options), ready) {
+        None => match (approximated.map_or_else(|| solve(network, name, options), complete), ready) {
             // No solver is left: why it cannot be simulated is the reason that helps.
             (Err(error), Err(refused)) if another_may(&error) => Err(refused),
             (Err(error), Ok(ready)) if another_may(&error) => {

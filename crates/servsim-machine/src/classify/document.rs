@@ -1,6 +1,6 @@
 //! The answer as JSON, schema `servsim.classify/1`.
 
-use super::follow::Followed;
+use super::follow::Totals;
 use super::ledger::{Ledger, LineTally, Tally};
 use super::watch::{Step, Watch};
 use super::{Grouping, Order, Question};
@@ -109,9 +109,9 @@ impl Frame<'_> {
         by: Grouping,
         source: &dyn GlobalSource,
         window: Window,
-        followed: &Followed<Ledger>,
+        (ledger, totals): &(Ledger, Totals),
     ) -> Value {
-        let mut groups = self.groups(by, source, &followed.observer);
+        let mut groups = self.groups(by, source, ledger);
         groups.retain(|group| group.weight(question.order) > 0);
         groups.sort_by_key(|group| (std::cmp::Reverse(group.weight(question.order)), group.address));
         let shown = groups.len().min(question.top);
@@ -121,14 +121,13 @@ impl Frame<'_> {
         }
         let mut object = self.document();
         object.insert("window".into(), window.to_json());
-        object.insert("total".into(), total_json(&followed.total));
+        object.insert("total".into(), total_json(&totals.caches));
         object.insert("by".into(), json!(by.name()));
         let rows = groups[..shown].iter().map(|group| group.to_json(source.tasks()));
         object.insert("rows".into(), rows.collect());
         let rest = Group { name: "others".into(), tally: rest, ..Group::default() };
         object.insert("left_out".into(), json!({"rows": groups.len() - shown, "sum": rest.to_json(&[])}));
-        let levels = followed.levels.iter().map(|(name, level)| (name.as_str(), level));
-        let warnings = began_empty(levels, "classify later transactions of a longer trace");
+        let warnings = began_empty(&totals.levels, "classify later transactions of a longer trace");
         object.insert("warnings".into(), warnings.iter().map(Warning::to_json).collect());
         Value::Object(object)
     }

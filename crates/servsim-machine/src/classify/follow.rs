@@ -4,7 +4,6 @@ use crate::error::{Proceed, SimulateError};
 use crate::functional::{for_each_line, processor_of};
 use crate::place::page_of;
 use crate::setup::{with_word_mask, Setup};
-use crate::window::Window;
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, Event, GlobalSource, Op, Record, TaskKind};
 use servsim_mem::{Counters, Hierarchy, HierarchySpec, LevelCounters, Observer, WordMask};
@@ -21,77 +20,65 @@ pub trait ReferenceObserver: Observer {
     fn begin(&mut self);
 }
 
-/// What the measured part counted.
-pub struct Followed<F> {
-    /// The observer.
-    pub observer: F,
-    /// Counters of all processors.
-    pub total: Counters,
-    /// Look-ups of each level, by its name.
+/// Counters of all processors, and of each level by its name.
+pub struct Totals {
+    /// Of all processors.
+    pub caches: Counters,
+    /// Look-ups of each level.
     pub levels: Vec<(String, LevelCounters)>,
 }
 
-/// Counters of all processors, and of each level by its name.
-struct Counted {
-    total: Counters,
-    levels: Vec<(String, LevelCounters)>,
-}
-
-impl Counted {
+impl Totals {
     fn by<W: WordMask, F: ReferenceObserver>(caches: &Hierarchy<W, F>) -> Self {
-        Self { total: caches.system.total(), levels: caches.counters() }
+        Self { caches: caches.system.total(), levels: caches.counters() }
     }
 
     fn since(self, before: &Self) -> Self {
         let pairs = self.levels.into_iter().zip(&before.levels);
         let levels = pairs.map(|((name, level), (_, earlier))| (name, level.since(earlier))).collect();
-        Self { total: self.total.since(&before.total), levels }
+        Self { caches: self.caches.since(&before.caches), levels }
     }
 }
 
-/// Runs `source` to the end of `window`, of whose transactions the order of the trace decides.
+/// Runs `source` to its end; returns the observer, and what was counted after so many transactions.
 pub fn follow<F: ReferenceObserver>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
     spec: &HierarchySpec,
-    window: Window,
+    warmup: u64,
     follower: F,
     proceed: &mut Proceed<'_>,
-) -> Result<Followed<F>, SimulateError> {
-    with_word_mask!(setup.geometry.line, follow_with<_>(source, setup, spec, window, follower, proceed))
+) -> Result<(F, Totals), SimulateError> {
+    with_word_mask!(setup.geometry.line, follow_with<_>(source, setup, spec, warmup, follower, proceed))
 }
 
 fn follow_with<W: WordMask, F: ReferenceObserver>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
     spec: &HierarchySpec,
-    window: Window,
+    warmup: u64,
     follower: F,
     proceed: &mut Proceed<'_>,
-) -> Result<Followed<F>, SimulateError> {
+) -> Result<(F, Totals), SimulateError> {
     let table = setup.protocol.clone();
     let mut caches: Hierarchy<W, F> =
         Hierarchy::watched(setup.processors, setup.geometry, table, setup.shadow, spec, follower);
     let handlers: Vec<bool> = source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect();
     let shift = setup.geometry.line.trailing_zeros();
-    let (mut before, mut references) = (Counted::by(&caches), [[0; 3]; 2]);
+    let (mut before, mut references) = (Totals::by(&caches), [[0; 3]; 2]);
     let (mut batch, mut number, mut done, mut ended) = (Batch::default(), 0, 0, 0);
-    let last = window.transactions.map_or(u64::MAX, |number| window.warmup + number);
-    while ended < last && source.next_batch(&mut batch)? {
+    while source.next_batch(&mut batch)? {
         for record in &batch.records {
             if record.op == Op::Event {
                 if let Event::TransactionEnd { kind, user } = batch.events[record.address as usize] {
                     caches.system.observer.transaction_end(record.task, kind, user);
                     ended += 1;
-                    if ended == window.warmup {
+                    if ended == warmup {
                         // Of misses so far whose class is not known, none counts.
                         caches.system.leave_pending_misses_out();
                         caches.system.observer.begin();
-                        before = Counted::by(&caches);
+                        before = Totals::by(&caches);
                         references = [[0; 3]; 2];
-                    }
-                    if ended == last {
-                        break;
                     }
                 }
                 continue;
@@ -116,7 +103,7 @@ fn follow_with<W: WordMask, F: ReferenceObserver>(
         }
     }
     caches.system.finish();
-    let Counted { mut total, levels } = Counted::by(&caches).since(&before);
-    total.references = references;
-    Ok(Followed { observer: caches.system.observer, total, levels })
+    let mut totals = Totals::by(&caches).since(&before);
+    totals.caches.references = references;
+    Ok((caches.system.observer, totals))
 }

@@ -13,7 +13,8 @@ use crate::error::{Proceed, SimulateError};
 use crate::names::{DataNames, SharedData};
 use crate::replay;
 use crate::run_spec::RunSpec;
-use crate::window::{Held, Transactions, Window};
+use crate::up_to::UpTo;
+use crate::window::{Held, Window};
 use document::Frame;
 use follow::follow;
 use ledger::Ledger;
@@ -133,7 +134,6 @@ pub fn classify(
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
     let (machine, setup, mut source) = open_machine(request)?;
-    let source = source.as_mut();
     let symbols = match (&question.symbols, source.kernel_symbols()) {
         (Some(given), _) => Some(given.clone()),
         (None, Some(text)) => {
@@ -142,7 +142,7 @@ pub fn classify(
         (None, None) => None,
     };
     let spec = hierarchy_of(&machine, request.seed)?;
-    let by = grouping(question.by, source, symbols.is_some())?;
+    let by = grouping(question.by, source.as_ref(), symbols.is_some())?;
     let symbols = symbols.unwrap_or_default();
     let shared = source.shared_data().map_or(Ok(SharedData::default()), SharedData::parse);
     let shared = shared.map_err(SimulateError::Usage)?;
@@ -151,14 +151,19 @@ pub fn classify(
     let held = Held::of(&source.transaction_ends());
     let frame = Frame { request, names, machine: machine.resolved(), line, per_processor };
     if let Some(address) = question.watch {
-        let window = Window::of(Transactions::All, None, held, 0)?;
         let watch = Watch::new(LineAddr(address / setup.geometry.line), &setup.protocol);
-        let followed = replay::guarded(&setup, || follow(source, &setup, &spec, window, watch, proceed))??;
-        return Ok(frame.watched(address, source.tasks(), &followed.observer));
+        let source = source.as_mut();
+        let (watch, _) = replay::guarded(&setup, || follow(source, &setup, &spec, 0, watch, proceed))??;
+        return Ok(frame.watched(address, source.tasks(), &watch));
     }
     let window = Window::of(request.transactions, request.warmup, held, 0)?;
+    if let Some(number) = window.transactions {
+        source = Box::new(UpTo::new(source, window.warmup + number));
+    }
+    let source = source.as_mut();
     let ledger = Ledger::new(source.tasks(), setup.geometry.line);
-    let followed = replay::guarded(&setup, || follow(source, &setup, &spec, window, ledger, proceed))??;
+    let followed =
+        replay::guarded(&setup, || follow(source, &setup, &spec, window.warmup, ledger, proceed))??;
     Ok(frame.classified(question, by, source, window, &followed))
 }
 

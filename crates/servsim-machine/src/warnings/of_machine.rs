@@ -52,7 +52,7 @@ pub fn forced_locks(replications: &[Replication]) -> Option<String> {
 /// The levels, of one run or several, that have not been full for long enough to say how they do later; `remedy` is
 /// what helps.
 pub fn began_empty<'a>(
-    counted: impl Iterator<Item = (&'a str, &'a LevelCounters)>,
+    counted: impl IntoIterator<Item = &'a (String, LevelCounters)>,
     remedy: &str,
 ) -> Option<Warning> {
     let mut levels: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
@@ -129,9 +129,8 @@ mod tests {
     fn levels_are_named_that_may_owe_many_misses_to_having_begun_empty() {
         let level = |misses, unfilled| LevelCounters { misses, unfilled, ..LevelCounters::default() };
         let after = |l2: &[u64]| {
-            let runs = l2.iter().flat_map(|&l2| [("l1", level(1000, 100)), ("l2", level(200, l2))]);
-            let runs: Vec<_> = runs.collect();
-            began_empty(runs.iter().map(|(name, level)| (*name, level)), "wait")
+            let run = |&l2: &u64| [("l1".to_owned(), level(1000, 100)), ("l2".to_owned(), level(200, l2))];
+            began_empty(&l2.iter().flat_map(run).collect::<Vec<_>>(), "wait")
         };
         assert_eq!(after(&[20]), None);
         let said = after(&[20, 60]).expect("80 of 400");

@@ -141,10 +141,11 @@ fn the_misses_of_some_transactions_are_those_between_two_runs() {
         simulate(&run, &mut |_| true).unwrap()["replications"][0].take()
     };
     let part = RunSpec { transactions: Transactions::Number(4), warmup: Some(3), ..asked.clone() };
+    let (before, after) = (up_to(3), up_to(7));
+    let all = classify(&asked, &ask(None), &mut |_| true).unwrap();
     for by in [Grouping::Kind, Grouping::Line] {
         let found = classify(&part, &ask(Some(by)), &mut |_| true).unwrap();
         assert_eq!([&found["window"]["first"], &found["window"]["last"]], [4, 7]);
-        let (before, after) = (up_to(3), up_to(7));
         let between = |table, class| count(&after, table, class) - count(&before, table, class);
         let rows = |table, class| -> u64 {
             found["rows"].as_array().unwrap().iter().map(|row| count(row, table, class)).sum()
@@ -160,7 +161,6 @@ fn the_misses_of_some_transactions_are_those_between_two_runs() {
             }
         }
         let warnings = |document: &Value| document["warnings"].as_array().unwrap().len();
-        let all = classify(&asked, &ask(Some(by)), &mut |_| true).unwrap();
         assert_eq!(
             [warnings(&found), warnings(&all)],
             [0, 1],
