@@ -16,6 +16,7 @@
 // Formulas index several tables by station and class at once; iterators would hide the indices.
 #![allow(clippy::needless_range_loop)]
 
+mod agreement;
 pub mod allocation;
 pub mod bands;
 pub mod closed;

@@ -1,6 +1,7 @@
 //! The one entry point: picks a solver (or takes the one named), refuses features it does not
 //! treat, and completes the answer with percentiles and notes.
 
+use crate::agreement::{self, MOST_CORRECTED};
 use crate::bands::Accuracy;
 use crate::error::ModelError;
 use crate::network::{Discipline, Network, Speed, Station};
@@ -28,6 +29,19 @@ pub fn solve(network: &Network, name: &str, options: &Options) -> Result<Solutio
 
 /// The answer of one solver, without percentiles.
 fn figures(network: &Network, name: &str, options: &Options) -> Result<Solution, ModelError> {
+    let mut solution = means(network, name, options)?;
+    if let Some(fellow) = agreement::fellow(network, &solution) {
+        match means(network, fellow, options) {
+            Ok(other) => solution.accuracy = agreement::accuracy(network, &solution, &other),
+            Err(error) if another_may(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(solution)
+}
+
+/// The means by one solver, which has looked at no other.
+fn means(network: &Network, name: &str, options: &Options) -> Result<Solution, ModelError> {
     let solver = find(name)?;
     let mut solution = match solver.run {
         Run::Whole(run) => run(network, options)?,
@@ -58,8 +72,6 @@ fn completed(network: &Network, options: &Options, mut solution: Solution) -> Re
     Ok(solution)
 }
 
-/// Classes squared times stations up to which `auto` takes Linearizer, which keeps that many corrections.
-const MOST_CORRECTED: usize = 1_000_000;
 /// Relative half-width that `auto` simulates to.
 const AUTO_HALF_WIDTH: f64 = 0.01;
 /// Visits after which `auto` is content with less: about two seconds.
