@@ -1,9 +1,10 @@
 //! What an answer is worth. An approximation has a band: how far the true throughput and response time, of the class
 //! that fares worst, and the true number of requests at a station were from those given in 97 of 100 random models of a
-//! kind. Learnt from 500 exactly solved models of each kind (100 of many classes; seed 1 of `tests/it/bands.rs`, which
-//! prints this table), and tested on others. The models have demands over a decade or more and stations from idle to
-//! saturated. Crowds are told apart by how busy they keep their busiest station: approximations err where it is nearly
-//! saturated, and hardly elsewhere.
+//! kind. Learnt from 500 exactly solved models of each kind (100 of many classes, 1,500 with forks; seed 1 of
+//! `tests/it/bands.rs`, which prints this table), and tested on others. The models have demands over a decade or more
+//! and stations from idle to saturated. Crowds, and models with pools or forks, are told apart by how busy they keep
+//! their busiest station: approximations err where it is nearly saturated, and less elsewhere. Models with pools or
+//! forks have 1,000 to 200,000 states of a chain, up to 100 customers among them.
 
 use crate::network::{Network, Speed};
 use serde::Serialize;
@@ -39,8 +40,14 @@ pub const BANDS: &[Band] = &[
     row("schweitzer", "single servers, many classes", [0.26, 0.22, 0.13]),
     row("linearizer", "single servers, many classes", [0.016, 0.02, 0.013]),
     row("aql", "single servers, many classes", [0.025, 0.034, 0.025]),
-    row("layered", "pools", [0.059, 0.11, 0.28]),
-    row("forkjoin", "forks", [0.063, 0.093, 0.14]),
+    row("layered", "pools, busiest below 80 %", [0.066, 0.25, 0.54]),
+    row("layered", "pools, busiest 80 to 90 %", [0.13, 0.37, 0.72]),
+    row("layered", "pools, busiest 90 to 99 %", [0.094, 0.21, 0.58]),
+    row("layered", "pools, busiest above 99 %", [0.013, 0.039, 0.28]),
+    row("forkjoin", "forks, busiest below 80 %", [0.049, 0.12, 0.097]),
+    row("forkjoin", "forks, busiest 80 to 90 %", [0.076, 0.13, 0.23]),
+    row("forkjoin", "forks, busiest 90 to 99 %", [0.049, 0.089, 0.23]),
+    row("forkjoin", "forks, busiest above 99 %", [0.0095, 0.016, 0.14]),
     row("schweitzer", "single servers, crowd, busiest below 80 %", [0.049, 0.088, 0.09]),
     row("schweitzer", "single servers, crowd, busiest 80 to 90 %", [0.22, 0.22, 0.16]),
     row("schweitzer", "single servers, crowd, busiest 90 to 99 %", [0.16, 0.19, 0.2]),
@@ -133,34 +140,57 @@ pub const MANY: usize = 8;
 /// Customers above which a network is a crowd: as many as the others that were solved exactly have at most.
 pub const CROWD: usize = 36;
 
-/// Kinds of crowds, of few classes and of many, by the utilisation below which their busiest station lies.
-const BUSIEST: [(f64, [&str; 2]); 4] = [
-    (0.8, ["single servers, crowd, busiest below 80 %", "many classes, crowd, busiest below 80 %"]),
-    (0.9, ["single servers, crowd, busiest 80 to 90 %", "many classes, crowd, busiest 80 to 90 %"]),
-    (0.99, ["single servers, crowd, busiest 90 to 99 %", "many classes, crowd, busiest 90 to 99 %"]),
-    (f64::INFINITY, ["single servers, crowd, busiest above 99 %", "many classes, crowd, busiest above 99 %"]),
+/// Utilisations below which the busiest station lies, of the kinds that are told apart by it.
+const BELOW: [f64; 4] = [0.8, 0.9, 0.99, f64::INFINITY];
+const FEW: [&str; 4] = [
+    "single servers, crowd, busiest below 80 %",
+    "single servers, crowd, busiest 80 to 90 %",
+    "single servers, crowd, busiest 90 to 99 %",
+    "single servers, crowd, busiest above 99 %",
+];
+const MANY_CLASSES: [&str; 4] = [
+    "many classes, crowd, busiest below 80 %",
+    "many classes, crowd, busiest 80 to 90 %",
+    "many classes, crowd, busiest 90 to 99 %",
+    "many classes, crowd, busiest above 99 %",
+];
+const POOLS: [&str; 4] = [
+    "pools, busiest below 80 %",
+    "pools, busiest 80 to 90 %",
+    "pools, busiest 90 to 99 %",
+    "pools, busiest above 99 %",
+];
+const FORKS: [&str; 4] = [
+    "forks, busiest below 80 %",
+    "forks, busiest 80 to 90 %",
+    "forks, busiest 90 to 99 %",
+    "forks, busiest above 99 %",
 ];
 
-/// The band of a solver on a network whose busiest station it finds so busy, which only a crowd's band goes by; `None`
-/// where no models like it were solved exactly.
+/// The band of a solver on a network whose busiest station it finds so busy, which most kinds go by; `None` where no
+/// models like it were solved exactly.
 pub fn band(network: &Network, solver: &str, busiest: Option<f64>) -> Option<&'static Band> {
     let several = network.stations.iter().any(|s| matches!(s.speed, Speed::Servers(m) if m > 1));
     if !network.open().is_empty() || network.stations.iter().any(|s| matches!(s.speed, Speed::Rates(_))) {
         return None;
     }
+    let by = |kinds: [&'static str; 4]| {
+        let level = busiest.and_then(|busiest| BELOW.iter().position(|below| busiest < *below));
+        level.map(|level| kinds[level])
+    };
     let (many, crowd) = (network.classes.len() > MANY, network.population() > CROWD);
     let kind = match solver {
-        "layered" => "pools",
-        "forkjoin" => "forks",
-        "schweitzer" | "linearizer" | "aql" if several && many => return None,
-        "schweitzer" | "linearizer" | "aql" if several && crowd => "several servers, crowd",
-        "schweitzer" | "linearizer" | "aql" if several => "several servers",
-        "schweitzer" | "linearizer" | "aql" if crowd => {
-            let busiest = busiest?;
-            BUSIEST.iter().find(|(below, _)| busiest < *below).map(|(_, kinds)| kinds[usize::from(many)])?
-        }
-        "schweitzer" | "linearizer" | "aql" if many => "single servers, many classes",
-        "schweitzer" | "linearizer" | "aql" => "single servers",
+        "layered" => by(POOLS)?,
+        "forkjoin" => by(FORKS)?,
+        "schweitzer" | "linearizer" | "aql" => match (several, many, crowd) {
+            (true, true, _) => return None,
+            (true, false, true) => "several servers, crowd",
+            (true, false, false) => "several servers",
+            (false, true, true) => by(MANY_CLASSES)?,
+            (false, false, true) => by(FEW)?,
+            (false, true, false) => "single servers, many classes",
+            (false, false, false) => "single servers",
+        },
         _ => return None,
     };
     BANDS.iter().find(|row| row.solver == solver && row.kind == kind)
