@@ -61,6 +61,21 @@ def test_percentiles_rise_and_bracket_the_mean() -> None:
     assert values[0] < solution.response < values[2]
 
 
+def test_percentiles_say_where_requests_are_presumed_to_share_a_server() -> None:
+    def office(discipline: str) -> Network:
+        stations = [Station("cpu", 0.08), Station("disk", 0.12, discipline=discipline), Station("log", 0.002)]
+        return Network([Closed("users", 40, think=5.0)], stations)
+
+    shared, in_turn = (solve(office(discipline), percentiles=[99]) for discipline in ("ps", "fcfs"))
+    assert shared.presumed is not None and "`cpu`, `disk` (" in shared.presumed
+    assert in_turn.presumed is not None and "disk`" not in in_turn.presumed
+    assert shared.response == pytest.approx(in_turn.response)
+    assert shared.percentiles()[99] > 1.4 * in_turn.percentiles()[99]
+    simulated = solve(office("ps"), "simulation", percentiles=[99])
+    assert simulated.presumed == shared.presumed
+    assert solve(office("ps")).presumed is None
+
+
 def test_percentiles_of_one_station_are_exact_and_others_have_intervals() -> None:
     one = solve(Network([Open("web", 0.9)], [Station("cpu", 1.0, discipline="fcfs")]), percentiles=[99])
     assert one.percentiles()[99] == pytest.approx(46.0517, abs=1e-3)

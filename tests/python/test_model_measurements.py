@@ -8,8 +8,8 @@ import pytest
 from servsim.cli import run
 from servsim.errors import UsageError
 from servsim.model import fit
+from servsim.model.fitted import from_fit
 from servsim.model.measurements import csv_measurements
-from servsim.model.planning import from_fit
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
@@ -83,6 +83,14 @@ def test_a_model_has_the_servers_at_which_it_was_measured(tmp_path: Path) -> Non
     assert (cpu.servers, disk.servers) == (4, 1)
     alone = from_fit(fit(text), think=1.0, load=20).stations[0]
     assert cpu.demand["read"] == pytest.approx(4 * alone.demand["read"], rel=0.02)
+
+
+def test_a_model_serves_in_turn_where_that_is_said() -> None:
+    found = fit((EXAMPLES / "measurements.toml").read_text(encoding="utf-8"))
+    cpu, disk = from_fit(found, think=1.0, load=20, in_turn=["disk"]).stations
+    assert (cpu.discipline, disk.discipline) == ("ps", "fcfs")
+    with pytest.raises(UsageError, match="no station 'tape'; the measurements have cpu, disk"):
+        from_fit(found, think=1.0, load=20, in_turn=["tape"])
 
 
 @pytest.mark.parametrize("command", ["allocate", "fit"])

@@ -64,11 +64,12 @@ fn means(network: &Network, name: &str, options: &Options) -> Result<Solution, M
     Ok(solution)
 }
 
-/// The answer with percentiles, which a simulation has already.
+/// The answer with percentiles, which a simulation has already, and what these presume.
 fn completed(network: &Network, options: &Options, mut solution: Solution) -> Result<Solution, ModelError> {
     if solution.accuracy != Accuracy::Interval {
         percentiles::add(network, options, &mut solution)?;
     }
+    percentiles::note_sharing(network, &mut solution);
     Ok(solution)
 }
 
@@ -122,6 +123,7 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
         Some(Ok(found)) => found.accuracy.clone(),
         _ => Accuracy::of(network, name, None),
     };
+    let complete = |found: Result<_, _>| found.and_then(|solution| completed(network, options, solution));
     let mut simulated = None;
     let ready = match Simulation::new(network, &options.simulation) {
         Err(ModelError::Interrupted) => return Err(ModelError::Interrupted),
@@ -138,10 +140,9 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
                 ),
                 _ => format!("too large for an exact solver, and the error of `{name}` is not known"),
             };
-            simulated = Some(ready.solve(options).map(|solution| chosen(solution, &why)));
+            simulated = Some(complete(ready.solve(options)).map(|solution| chosen(solution, &why)));
         }
     }
-    let complete = |found: Result<_, _>| found.and_then(|solution| completed(network, options, solution));
     match simulated {
         Some(found) => found,
         None if name == "simulation" => solve(network, name, options),

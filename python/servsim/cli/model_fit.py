@@ -21,6 +21,7 @@ Throughput = typer.Option([], help="Prometheus: CLASS=SELECTOR, its requests; ma
 Utilization = typer.Option([], help="Prometheus: STATION=SELECTOR, its busy seconds per second.")
 Servers = typer.Option([], help="STATION=NUMBER of servers, 1 by default; may be given again.")
 Samples = typer.Option(None, help="Write what was read as CSV, for `predict --measured`.")
+InTurn = typer.Option([], help="Model: a station that serves in turn, as a disk does; may be given again.")
 Output = typer.Option(None, "-o", "--output", help="Write the model as TOML: with --load.")
 
 
@@ -44,6 +45,7 @@ def fit(
     output: Path | None = Output,
     load: float | None = typer.Option(None, help="Model: users in all (with --think), or requests per second."),
     think: str | None = typer.Option(None, help='Model: think time of users, such as "5 s".'),
+    fcfs: list[str] = InTurn,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Estimate service demands from measured throughputs and utilisations, or from a simulation result."""
@@ -65,7 +67,7 @@ def fit(
     if method == "nnls":
         options.refuse_useless(context, "the method nnls takes demands for constant", "drift", "noise")
     if output is None:
-        options.refuse_useless(context, "no model is written without --output", "load", "think")
+        options.refuse_useless(context, "no model is written without --output", "load", "think", "fcfs")
     counts = {name: int(count) for name, count in numbers(servers, "--servers").items()}
     is_toml = False
     if throughput or utilization:
@@ -84,7 +86,7 @@ def fit(
         atomic_write(samples, _as_csv(json.loads(text)))
         typer.echo(f"wrote {samples}", err=True)
     if output is not None:
-        _write_model(output, found, load, think)
+        _write_model(output, found, load, think, fcfs)
     if as_json:
         typer.echo(json.dumps({"schema": "servsim.model.fit/1", **found.data}))
         return
@@ -108,16 +110,16 @@ def _show(found: dict[str, Any]) -> None:
     typer.echo(f"condition of the throughputs: {found['condition']:.3g}", err=True)
 
 
-def _write_model(output: Path, found: Any, load: float | None, think: str | None) -> None:
+def _write_model(output: Path, found: Any, load: float | None, think: str | None, fcfs: list[str]) -> None:
+    from servsim.model.fitted import from_fit
     from servsim.model.goals import duration
-    from servsim.model.planning import from_fit
 
     if load is None or load <= 0.0:
         raise UsageError("a model needs its load: give --load, with --think for users")
     seconds = duration(think) if think is not None else None
     if think is not None and seconds is None:
         raise UsageError(f'--think {think!r} is no time; write for example "5 s"')
-    network = from_fit(found, think=seconds, load=load)
+    network = from_fit(found, think=seconds, load=load, in_turn=fcfs)
     beside = [
         f"# {b['station']} is {b['utilization']:.1%} busy without requests, which get the rest of it."
         for b in found.data["background"]

@@ -99,7 +99,8 @@ class Goal:
             has = self.measure(solution)
         except Saturated:
             return False, math.inf, None
-        return has <= self.seconds, has, solution.by
+        presumed = None if self.percentile is None else solution.presumed
+        return has <= self.seconds, has, "; ".join(filter(None, [solution.by, presumed]))
 
 
 def _present(solution: Solution) -> list[dict[str, Any]]:

@@ -116,6 +116,11 @@ class Solution:
         """The solver, and what its figures are worth."""
         return f"{self.solver} ({self.accuracy})"
 
+    @property
+    def presumed(self) -> str | None:
+        """What percentiles presume of the order of service; None where nothing is."""
+        return next((note for note in self.notes if note.startswith("percentiles presume")), None)
+
     def percentiles(self, name: str | None = None) -> dict[float, float]:
         """Response-time percentiles in seconds of one class (the first by default).
 
