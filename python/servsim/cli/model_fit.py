@@ -102,6 +102,9 @@ def _show(found: dict[str, Any]) -> None:
     for b in found["background"]:
         spread = f"{b['low']:.1%} to {b['high']:.1%}"
         typer.echo(f"{b['station']}: {b['utilization']:.1%} busy ({spread}) without any request")
+    if presumed := found.get("presumed"):
+        what = f"too few samples tell whether {' or '.join(presumed)} did anything besides requests"
+        typer.echo(f"note: {what}; demands and intervals presume that nothing was", err=True)
     for o in found["outliers"]:
         what = (
             f"sample {o['sample']}: {o['station']} was {o['measured']:.1%} busy where the others say {o['fitted']:.1%}"

@@ -330,26 +330,31 @@ def predict(
 
 
 def _drawn(network: Network, fitted: Fit, seed: int) -> list[Network]:
-    """Return networks with demands drawn from their intervals, independently, as normal ones above zero."""
+    """Return networks with demands drawn from their intervals, independently, above zero.
+
+    Either side of an estimate is half of a normal distribution, as wide as the interval is on that side: it is wider
+    below where the samples do not rule out work beside requests.
+    """
     import numpy as np
 
     if any(c.phases for c in network.classes) or network.routes or network.pools:
         raise UsageError("bands are for models with demands; this one has routes or pools: leave the measurements out")
-    spread = {
-        (d["station"], d["class"]): (d["high"] - d["low"]) / 2.0 / 1.96
+    spread: dict[tuple[str, str], tuple[float, float]] = {
+        (d["station"], d["class"]): ((d["demand"] - d["low"]) / 1.96, (d["high"] - d["demand"]) / 1.96)
         for d in fitted.data["demands"]
         if d["low"] is not None and d["high"] is not None
     }
     names = [c.name for c in network.classes]
     draw = np.random.default_rng(seed)
 
+    def moved(station: str, name: str, demand: float) -> float:
+        below, above = spread.get((station, name), (0.0, 0.0))
+        by = float(draw.standard_normal())
+        return max(1e-9, demand + by * (below if by < 0.0 else above))
+
     def changed(station: Station) -> Station:
         demands = station.demand if isinstance(station.demand, Mapping) else dict.fromkeys(names, station.demand)
-        moved = {
-            name: max(1e-9, demand + spread.get((station.name, name), 0.0) * float(draw.standard_normal()))
-            for name, demand in demands.items()
-            if demand > 0.0
-        }
-        return replace(station, demand=moved)
+        drawn = {name: moved(station.name, name, demand) for name, demand in demands.items() if demand > 0.0}
+        return replace(station, demand=drawn)
 
     return [replace(network, stations=[changed(s) for s in network.stations]) for _ in range(DRAWS)]

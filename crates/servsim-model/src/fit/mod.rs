@@ -105,6 +105,9 @@ pub struct Fit {
     pub demands: Vec<Demand>,
     /// Work that is not for requests, where there is any (`nnls` only).
     pub background: Vec<Background>,
+    /// Stations whose few samples do not tell whether there is any: demands presume that there is none (`nnls` only).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub presumed: Vec<String>,
     /// Samples that the others do not explain; they take part in the estimate (`nnls` only).
     pub outliers: Vec<Outlier>,
     /// Root-mean-square relative residual of the utilisations, per station.

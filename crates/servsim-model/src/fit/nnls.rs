@@ -14,7 +14,7 @@ use crate::special::student_quantile;
 const UNSEEN: f64 = 1e-6;
 /// Share of a class in an unseen direction that makes its demand unidentifiable.
 const INVOLVED: f64 = 0.1;
-/// Interval half-width, relative to the estimate, beyond which a demand is reported as weak.
+/// Half the width of an interval, relative to the estimate, beyond which a demand is reported as weak.
 const WEAK: f64 = 0.5;
 /// Rounds of re-weighting by fitted utilisation.
 const ROUNDS: usize = 4;
@@ -195,8 +195,8 @@ impl Rows {
 }
 
 impl Estimate {
-    /// Half-widths of the intervals of the columns `usable`, at a two-sided level.
-    fn half_widths(&self, usable: &[usize], level: f64) -> Option<Vec<f64>> {
+    /// The error of the columns `usable`; `None` with too few samples.
+    fn errors(&self, usable: &[usize]) -> Option<Errors> {
         // Demands held at zero keep their column, so that their upper ends are not understated.
         let degrees = self.rows.busy.len() as f64 - usable.len() as f64;
         if degrees < 1.0 {
@@ -204,23 +204,76 @@ impl Estimate {
         }
         let (cross, _) = self.rows.cross(&self.weights);
         let a: Matrix = usable.iter().map(|&i| usable.iter().map(|&j| cross[i][j]).collect()).collect();
-        let inverse = invert(&a)?;
-        let quantile = student_quantile(degrees, 0.5 + 0.5 * level);
-        Some((0..usable.len()).map(|i| quantile * (inverse[i][i] * self.squares / degrees).sqrt()).collect())
+        Some(Errors { inverse: invert(&a)?, variance: self.squares / degrees, degrees })
     }
 }
 
-/// The estimate with background, where that is there beyond doubt.
-fn with_background(measurements: &Measurements, k: usize, usable: &[usize]) -> Option<Estimate> {
-    let classes = measurements.classes.len();
-    if measurements.samples.len() < usable.len() + SPARE {
-        return None;
+/// How far estimates scatter, in the order of the columns asked for.
+struct Errors {
+    inverse: Matrix,
+    variance: f64,
+    degrees: f64,
+}
+
+impl Errors {
+    /// Half-width of the interval of a column, at a two-sided level.
+    fn half_width(&self, column: usize, level: f64) -> f64 {
+        let quantile = student_quantile(self.degrees, 0.5 + 0.5 * level);
+        quantile * (self.inverse[column][column] * self.variance).sqrt()
     }
-    let found = Rows::new(measurements, k, true).estimate(|f, _| vec![1.0; f.len()]);
+
+    /// Whether a column is the less, the more the last one is.
+    fn falls_with_last(&self, column: usize) -> bool {
+        self.inverse[column][self.inverse.len() - 1] < 0.0
+    }
+}
+
+/// The demands of a station, and what it does besides.
+struct Found {
+    estimate: Estimate,
+    /// Ends of the 95 % interval of each column that is usable.
+    ends: Option<Vec<[f64; 2]>>,
+    has_background: bool,
+    /// There are too few samples to tell whether there is any.
+    presumes_none: bool,
+}
+
+/// Estimates without background, unless it is there beyond doubt. Where there may or may not be any, intervals hold for
+/// both: a small amount, too little to be proven by some samples, would make demands that much smaller.
+fn estimate(measurements: &Measurements, k: usize, usable: &[usize]) -> Found {
+    let classes = measurements.classes.len();
+    let of = |background| Rows::new(measurements, k, background).estimate(|f, _| vec![1.0; f.len()]);
+    let ends = |of: &Estimate, usable: &[usize]| -> Option<Vec<[f64; 2]>> {
+        let errors = of.errors(usable)?;
+        let end = |(i, &column): (usize, &usize)| {
+            let half = errors.half_width(i, 0.95);
+            [of.demand[column] - half, of.demand[column] + half]
+        };
+        Some(usable.iter().enumerate().map(end).collect())
+    };
+    let without = of(false);
+    let mut narrow = ends(&without, usable);
+    let none = |estimate, ends, presumes_none| Found { estimate, ends, has_background: false, presumes_none };
+    if measurements.samples.len() < usable.len() + SPARE {
+        return none(without, narrow, true);
+    }
+    let with = of(true);
     let all: Vec<usize> = usable.iter().copied().chain([classes]).collect();
-    let half = *found.half_widths(&all, CERTAIN)?.last()?;
-    let share = found.demand[classes];
-    (share > LEAST_BACKGROUND * measurements.servers_of(k) && share > half).then_some(found)
+    let (Some(errors), Some(wide)) = (with.errors(&all), ends(&with, &all)) else {
+        return none(without, narrow, true);
+    };
+    let share = with.demand[classes];
+    let beyond_doubt = share > errors.half_width(all.len() - 1, CERTAIN);
+    if share > LEAST_BACKGROUND * measurements.servers_of(k) && beyond_doubt {
+        return Found { estimate: with, ends: Some(wide), has_background: true, presumes_none: false };
+    }
+    for (i, (ends, [low, high])) in narrow.iter_mut().flatten().zip(wide).enumerate() {
+        // Where none is estimated there can only be more.
+        let falls = errors.falls_with_last(i);
+        ends[0] = if share > 0.0 || falls { ends[0].min(low) } else { ends[0] };
+        ends[1] = if share > 0.0 || !falls { ends[1].max(high) } else { ends[1] };
+    }
+    none(without, narrow, false)
 }
 
 fn station(
@@ -231,11 +284,8 @@ fn station(
 ) -> Result<(), ModelError> {
     let (classes, servers) = (measurements.classes.len(), measurements.servers_of(k));
     let name = &measurements.stations[k];
-    let mut usable: Vec<usize> = (0..classes).filter(|&c| seen.reasons[c].is_none()).collect();
-    let background = with_background(measurements, k, &usable);
-    let has_background = background.is_some();
-    let best =
-        background.unwrap_or_else(|| Rows::new(measurements, k, false).estimate(|f, _| vec![1.0; f.len()]));
+    let usable: Vec<usize> = (0..classes).filter(|&c| seen.reasons[c].is_none()).collect();
+    let Found { estimate: best, ends, has_background, presumes_none } = estimate(measurements, k, &usable);
     if !has_background {
         measurements.check_idle(k)?;
     }
@@ -247,41 +297,39 @@ fn station(
             remedy: "check that utilisations and throughputs cover the same interval".into(),
         });
     }
-    usable.extend(has_background.then_some(classes));
-    let half = best.half_widths(&usable, 0.95);
-    let half = |c: usize| Some(half.as_ref()?[usable.iter().position(|&u| u == c)?]);
+    let background = ends.as_ref().map_or([0.0; 2], |ends| ends[ends.len() - 1]);
+    let ends = |column: usize| Some(ends.as_ref()?[usable.iter().position(|&u| u == column)?]);
     for c in 0..classes {
-        found.demands.push(demand(
-            name,
-            &measurements.classes[c],
-            best.demand[c],
-            half(c),
-            seen.reasons[c].as_ref(),
-        ));
+        let reason = seen.reasons[c].as_ref();
+        found.demands.push(demand(name, &measurements.classes[c], best.demand[c], ends(c), reason));
     }
     if has_background {
-        let (share, half) = (best.demand[classes] / servers, half(classes).unwrap_or(0.0) / servers);
-        let (low, high) = ((share - half).max(0.0), share + half);
+        let share = best.demand[classes] / servers;
+        let [low, high] = background.map(|end| (end / servers).max(0.0));
         found.background.push(Background { station: name.clone(), utilization: share, low, high });
+    }
+    if presumes_none {
+        found.presumed.push(name.clone());
     }
     outliers(measurements, k, has_background, &mut found.outliers);
     found.residual.push((best.squares / fitted.len() as f64).sqrt());
     Ok(())
 }
 
-fn demand(station: &str, class: &str, value: f64, half: Option<f64>, reason: Option<&String>) -> Demand {
+fn demand(station: &str, class: &str, value: f64, ends: Option<[f64; 2]>, reason: Option<&String>) -> Demand {
     let identifiable = reason.is_none();
-    let weak = half.is_some_and(|h| value > 0.0 && h > WEAK * value);
-    let note = reason.cloned().or_else(|| match half {
+    let weak = ends.is_some_and(|[low, high]| value > 0.0 && high - low > 2.0 * WEAK * value);
+    let note = reason.cloned().or_else(|| match ends {
         None => Some("too few samples for an interval".into()),
-        Some(_) => weak.then(|| "weak: the interval is wider than half the estimate".into()),
+        Some(_) => weak.then(|| "weak: the interval is wider than the estimate".into()),
     });
+    let ends = ends.filter(|_| identifiable);
     Demand {
         station: station.into(),
         class: class.into(),
         demand: identifiable.then_some(value),
-        low: half.filter(|_| identifiable).map(|h| (value - h).max(0.0)),
-        high: half.filter(|_| identifiable).map(|h| value + h),
+        low: ends.map(|[low, _]| low.max(0.0)),
+        high: ends.map(|[_, high]| high),
         identifiable,
         note,
     }

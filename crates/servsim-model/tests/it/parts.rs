@@ -242,6 +242,36 @@ fn work_beside_requests_is_told_from_demands_and_samples_far_off_are_shown() {
 }
 
 #[test]
+fn intervals_of_few_samples_hold_with_and_without_work_beside_requests() {
+    let mut draw = Draw(17);
+    for (samples, beside) in [(5, 0.0), (5, 0.05), (6, 0.05), (10, 0.0), (10, 0.05), (30, 0.05)] {
+        let (mut covered, mut total) = (0, 0);
+        for _ in 0..400 {
+            let truth = [draw.between(0.02, 0.1), draw.between(0.02, 0.1)];
+            let mut measurements = measured(&mut draw, &[truth.to_vec()], samples, 0.0);
+            for sample in &mut measurements.samples {
+                sample.utilization[0] = (sample.utilization[0] + beside) * (1.0 + 0.02 * draw.normal());
+            }
+            let found = fit(&measurements, "nnls", &Noise::default()).unwrap();
+            assert!(found.presumed.is_empty());
+            for (demand, value) in found.demands.iter().zip(truth) {
+                covered += u32::from(demand.low.unwrap() <= value && value <= demand.high.unwrap());
+                total += 1;
+            }
+        }
+        let coverage = f64::from(covered) / f64::from(total);
+        println!(
+            "{samples} samples, {:.0} % beside requests: {:.1} % covered",
+            beside * 100.0,
+            coverage * 100.0
+        );
+        assert!((0.93..0.995).contains(&coverage), "{samples} {beside}: {coverage}");
+    }
+    let few = measured(&mut draw, &[vec![0.05, 0.02]], 4, 0.02);
+    assert_eq!(fit(&few, "nnls", &Noise::default()).unwrap().presumed, ["s0"]);
+}
+
+#[test]
 fn measurements_without_work_beside_requests_have_no_background() {
     let mut draw = Draw(16);
     let named = |m: &Measurements| !fit(m, "nnls", &Noise::default()).unwrap().background.is_empty();
