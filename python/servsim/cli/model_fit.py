@@ -105,6 +105,9 @@ def _show(found: dict[str, Any]) -> None:
     if presumed := found.get("presumed"):
         what = f"too few samples tell whether {' or '.join(presumed)} did anything besides requests"
         typer.echo(f"note: {what}; demands and intervals presume that nothing was", err=True)
+    for one in found.get("scatter", []):
+        what = f"samples of {one['station']} scatter {one['times']:.1f} times as far as --drift and --noise say"
+        typer.echo(f"note: {what}; intervals are as much wider, and larger ones of both would fit", err=True)
     for o in found["outliers"]:
         what = (
             f"sample {o['sample']}: {o['station']} was {o['measured']:.1%} busy where the others say {o['fitted']:.1%}"

@@ -1,9 +1,11 @@
 //! Demands that drift, followed by a Kalman filter per station (Zheng, Woodside and Litoiu, IEEE
 //! Trans. Software Eng. 34(3), 2008): the demands of all classes are a random walk, and each sample
-//! observes their sum weighted by the throughputs. Negative estimates are projected to zero.
+//! observes their sum weighted by the throughputs. Negative estimates are projected to zero. Drift and error of
+//! measurement are the user's to say; where samples are farther from what they were expected to be than these
+//! allow (normalised innovations; Bar-Shalom, Li and Kirubarajan 2001, section 5.4), intervals are as much wider.
 
 use super::linear::Matrix;
-use super::{nnls, Demand, Fit, Measurements};
+use super::{nnls, Demand, Fit, Measurements, Scatter};
 use crate::error::ModelError;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +43,8 @@ impl Filter {
         Self { mean, covariance }
     }
 
-    fn step(&mut self, throughput: &[f64], busy: f64, noise: &Noise) {
+    /// Takes a sample in. Square of its distance from what was expected, relative to what drift and error allow.
+    fn step(&mut self, throughput: &[f64], busy: f64, noise: &Noise) -> f64 {
         let n = self.mean.len();
         for i in 0..n {
             self.covariance[i][i] += (noise.drift * self.mean[i]).powi(2);
@@ -58,6 +61,7 @@ impl Filter {
                 self.covariance[i][j] -= gain[i] * weighted[j];
             }
         }
+        (busy - expected).powi(2) / (spread + measured)
     }
 }
 
@@ -75,23 +79,31 @@ pub fn fit(measurements: &Measurements, noise: &Noise) -> Result<Fit, ModelError
     let seen = nnls::identifiability(measurements);
     let stations = measurements.stations.len();
     let mut series = vec![vec![Vec::new(); stations]; measurements.samples.len()];
-    let (mut demands, mut residual) = (Vec::new(), Vec::new());
+    let (mut demands, mut residual, mut scatter) = (Vec::new(), Vec::new(), Vec::new());
     for k in 0..stations {
         measurements.check_idle(k)?;
         let servers = measurements.servers_of(k);
         let first = &measurements.samples[0];
         let mut filter = Filter::new(&first.throughput, first.utilization[k] * servers);
-        let mut squares = 0.0;
+        let (mut squares, mut innovations) = (0.0, Vec::new());
         for (t, sample) in measurements.samples.iter().enumerate() {
             let busy = sample.utilization[k] * servers;
             let expected: f64 = filter.mean.iter().zip(&sample.throughput).map(|(d, x)| d * x).sum();
             squares += ((busy - expected) / busy.max(1e-6)).powi(2);
-            filter.step(&sample.throughput, busy, noise);
+            innovations.push(filter.step(&sample.throughput, busy, noise));
             series[t][k].clone_from(&filter.mean);
         }
         residual.push((squares / measurements.samples.len() as f64).sqrt());
+        // The first samples meet a filter that knows nothing.
+        let met = &innovations[measurements.classes.len().min(innovations.len())..];
+        let far = if met.is_empty() { 1.0 } else { (met.iter().sum::<f64>() / met.len() as f64).sqrt() };
+        let wider = far.max(1.0);
+        // Twice the standard deviation of that mean and more, if drift and error are as said.
+        if far > 1.0 && far.powi(2) > 1.0 + 2.0 * (2.0 / met.len() as f64).sqrt() {
+            scatter.push(Scatter { station: measurements.stations[k].clone(), times: far });
+        }
         for (c, class) in measurements.classes.iter().enumerate() {
-            let half = 1.96 * filter.covariance[c][c].max(0.0).sqrt();
+            let half = wider * 1.96 * filter.covariance[c][c].max(0.0).sqrt();
             let (mean, identifiable) = (filter.mean[c], seen.reasons[c].is_none());
             demands.push(Demand {
                 station: measurements.stations[k].clone(),
@@ -108,6 +120,7 @@ pub fn fit(measurements: &Measurements, noise: &Noise) -> Result<Fit, ModelError
         method: "kalman".into(),
         demands,
         residual,
+        scatter,
         condition: seen.condition,
         series,
         ..Fit::default()

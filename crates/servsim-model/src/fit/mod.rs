@@ -94,6 +94,15 @@ pub struct Outlier {
     pub fitted: f64,
 }
 
+/// A station whose samples are farther from what is expected than the stated drift and error allow.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Scatter {
+    /// Station.
+    pub station: String,
+    /// How many times as far, root mean square.
+    pub times: f64,
+}
+
 /// The result of an estimation.
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]
 pub struct Fit {
@@ -110,6 +119,9 @@ pub struct Fit {
     pub presumed: Vec<String>,
     /// Samples that the others do not explain; they take part in the estimate (`nnls` only).
     pub outliers: Vec<Outlier>,
+    /// Stations whose samples scatter more than was said (`kalman` only).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scatter: Vec<Scatter>,
     /// Root-mean-square relative residual of the utilisations, per station.
     pub residual: Vec<f64>,
     /// Condition number of the throughputs, columns scaled; large means classes move together.

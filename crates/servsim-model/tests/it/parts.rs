@@ -209,6 +209,29 @@ fn a_drifting_demand_is_followed_by_the_kalman_filter() {
 }
 
 #[test]
+fn intervals_of_the_kalman_filter_are_as_wide_as_samples_scatter() {
+    let mut draw = Draw(18);
+    for (error, drift, told) in [(0.05, 0.02, false), (0.1, 0.02, true), (0.05, 0.05, true)] {
+        let (mut covered, mut scattered) = (0, 0);
+        for _ in 0..400 {
+            let mut measurements = measured(&mut draw, &[vec![0.05]], 50, 0.0);
+            let mut demand = 0.05;
+            for sample in &mut measurements.samples {
+                demand *= 1.0 + drift * draw.normal();
+                let busy = demand * sample.throughput[0] * (1.0 + error * draw.normal());
+                sample.utilization[0] = busy.clamp(0.0, 1.0);
+            }
+            let found = fit(&measurements, "kalman", &Noise::default()).unwrap();
+            let last = &found.demands[0];
+            covered += usize::from(last.low.unwrap() <= demand && demand <= last.high.unwrap());
+            scattered += found.scatter.len();
+        }
+        println!("error {error}, drift {drift}: {covered} of 400 covered, {scattered} scatter");
+        assert!(covered >= 340 && (scattered > 300) == told, "{error} {drift}: {covered}, {scattered}");
+    }
+}
+
+#[test]
 fn classes_that_always_move_together_are_flagged_not_guessed() {
     let mut draw = Draw(13);
     let mut measurements = measured(&mut draw, &[vec![0.04, 0.06, 0.02]], 50, 0.02);
