@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from servsim.cli.model_solution import show
+from servsim.cli.model_solution import show, show_effects
 from servsim.cli.model_text import table, time_text
 from servsim.cli.options import refuse_useless
 from servsim.cli.progress import Progress
@@ -172,17 +172,7 @@ def sensitivity(
         if as_json:
             _print_json("servsim.model.what_if/1", {"effects": effects})
             return
-        rows = [
-            [
-                e["name"],
-                f"{100 * e['gain']:+.2f} %",
-                f"{e['throughput']:.6g}",
-                time_text(e["response"]),
-                "-" if e["gain_per_cost"] is None else f"{100 * e['gain_per_cost']:.4g} %",
-            ]
-            for e in effects
-        ]
-        table(["what if", "gain", "throughput /s", "response", "gain per cost"], rows)
+        show_effects(effects)
         return
     found = run(network)
     if as_json:

@@ -51,6 +51,21 @@ def _named(rows: list[dict[str, Any]], name: str, kind: str = "class") -> dict[s
     return rows[known.index(name)]
 
 
+def worth(accuracy: dict[str, Any]) -> str:
+    """Say what figures with this ``accuracy`` of a solution are worth."""
+    if accuracy["kind"] == "exact":
+        return "exact"
+    if accuracy["kind"] == "interval":
+        return "simulated: 95 % intervals"
+    if accuracy["kind"] == "unknown":
+        return f"approximate: error not known, {accuracy['why']}"
+    throughput, response, present = (f"{accuracy[key]:.2%}" for key in ("throughput", "response", "present"))
+    return (
+        f"approximate: in 97 of 100 models ({accuracy['models']}) the truth is within {throughput} of throughput, "
+        f"{response} of response time and {present} of requests at a station"
+    )
+
+
 @dataclass(frozen=True)
 class Solution:
     """The answer of one solver to one network.
@@ -99,17 +114,7 @@ class Solution:
     @property
     def accuracy(self) -> str:
         """What the figures are worth: exact, a band around them, intervals, or not known."""
-        worth = self.data["accuracy"]
-        if worth["kind"] == "exact":
-            return "exact"
-        if worth["kind"] == "interval":
-            return "simulated: 95 % intervals"
-        if worth["kind"] == "unknown":
-            return f"approximate: error not known, {worth['why']}"
-        return (
-            f"approximate: in 97 of 100 models ({worth['models']}) the truth is within {worth['throughput']:.2%} of "
-            f"throughput, {worth['response']:.2%} of response time and {worth['present']:.2%} of requests at a station"
-        )
+        return worth(self.data["accuracy"])
 
     @property
     def by(self) -> str:

@@ -196,7 +196,8 @@ def what_if(network: Network, solver: str = "auto") -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        ``name, throughput, response, gain, cost, gain_per_cost``.
+        ``name, throughput, response, gain, cost, gain_per_cost``; ``solver`` and ``accuracy`` of throughput and
+        response; ``gain_interval`` where it is simulated.
     """
     text, is_json = network.source()
     return list(json.loads(_core.model_what_if(text, is_json, _options(solver=solver))))

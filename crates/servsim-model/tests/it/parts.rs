@@ -7,7 +7,9 @@ use servsim_model::allocation::{
 use servsim_model::fit::{fit, kalman::Noise, Measurements, Sample};
 use servsim_model::sensitivity::sensitivity;
 use servsim_model::whatif::{rank, Change, WhatIf};
-use servsim_model::{solve, Load, ModelError, Network, Options, Speed, Station, Tolerance};
+use servsim_model::{
+    solve, Class, Discipline, Load, ModelError, Network, Options, Speed, Station, Tolerance,
+};
 
 fn perturbed(network: &Network, station: &str, class: &str, step: f64) -> Network {
     let mut changed = network.clone();
@@ -338,6 +340,25 @@ fn contradictory_measurements_are_refused_with_their_station() {
     );
 }
 
+/// Two classes in turn with unequal times are simulated, and a hundredth of a per cent is not seen to gain anything.
+#[test]
+fn a_gain_that_is_simulated_has_an_interval() {
+    let classes = vec![Class::closed("a", 80, 4.0), Class::closed("b", 50, 8.0)];
+    let in_turn = Station::queue("cpu", &[0.05, 0.08]).with_discipline(Discipline::Fcfs);
+    let network = Network::new("two", classes, vec![in_turn, Station::queue("disk", &[0.02, 0.03])]);
+    let what_if = |name: &str, factor| WhatIf {
+        name: name.into(),
+        cost: None,
+        changes: vec![Change::Scale(0, factor)],
+    };
+    let asked = [what_if("hardly", 0.9999), what_if("twice", 0.5)];
+    let effects = rank(&network, &asked, "auto", &Options::default()).unwrap();
+    assert_eq!((effects[0].name.as_str(), effects[0].solver.as_str()), ("twice", "simulation"));
+    let [twice, hardly] = [&effects[0], &effects[1]].map(|effect| effect.gain_interval.unwrap());
+    assert!(0.05 < twice.low && twice.low < effects[0].gain && effects[0].gain < twice.high, "{effects:?}");
+    assert!(hardly.low < 0.0 && hardly.high > 0.0 && hardly.high - hardly.low < 0.06, "{effects:?}");
+}
+
 #[test]
 fn what_ifs_are_ranked_by_gain_and_priced() {
     let mut network = Network::single(40, 5.0, &[0.2, 0.05]);
@@ -358,7 +379,7 @@ fn what_ifs_are_ranked_by_gain_and_priced() {
 #[test]
 fn a_class_left_out_of_a_station_gets_no_residence_there() {
     let stations = vec![Station::queue("cpu", &[0.1, 0.1]), Station::queue("disk", &[0.3, 0.0])];
-    let classes = vec![servsim_model::Class::closed("a", 3, 1.0), servsim_model::Class::closed("b", 2, 1.0)];
+    let classes = vec![Class::closed("a", 3, 1.0), Class::closed("b", 2, 1.0)];
     let solution = solve(&Network::new("n", classes, stations), "auto", &Options::default()).unwrap();
     assert!(solution.stations[1].residence[1].abs() < 1e-300);
 }
