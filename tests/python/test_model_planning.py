@@ -128,6 +128,23 @@ def test_the_largest_number_of_users_is_the_last_that_keeps_the_goal() -> None:
     assert not goal.met(with_load(network, found["load"] + 1))[0]
 
 
+def test_a_load_that_is_simulated_has_an_interval_which_holds_the_exact_one() -> None:
+    disk = Station("disk", 0.1, discipline="fcfs")
+    network, goal = Network([Closed("users", 10, think=2.0)], [disk]), Goal.parse("p95 <= 1.5 s")
+    exact, simulated = most(network, goal), most(network, goal, "simulation")
+    assert "load_low" not in exact
+    assert simulated["load_low"] <= exact["load"] <= simulated["load_high"]
+    assert simulated["load_low"] <= simulated["load"] <= simulated["load_high"] < 1.1 * exact["load"]
+    for load, said in ((simulated["load_low"], True), (simulated["load_high"] + 1, False)):
+        answer = goal.answer(with_load(network, load), "simulation")
+        assert (answer.met, answer.certain) == (said, True)
+    today = with_load(network, 20.0)
+    just_met = Goal(goal.answer(today, "simulation").has, percentile=95)
+    rows = forecast(today, just_met, 0.5, 1, "simulation")
+    assert [(row["met"], row["certain"]) for row in rows] == [(True, False), (False, True)]
+    assert all(row["certain"] for row in forecast(today, goal, 0.5, 1))
+
+
 def test_the_cheapest_servers_are_those_of_trying_all() -> None:
     network = replace(one_server(rate=30.0), stations=[Station("a", 0.1), Station("b", 0.06)])
     goal, price = Goal.parse("mean <= 200 ms"), {"a": 3.0, "b": 2.0}

@@ -182,6 +182,9 @@ def size(
             typer.echo(json.dumps({"schema": "servsim.model.size/1", "goal": goal, "unit": unit, **found}))
             return
         typer.echo(f"{found['load']:.4g} {unit}: {time_text(found['measured'])}; beyond: {_finite(found['beyond'])}")
+        if "load_low" in found:
+            low, high = (f"{found[key]:.4g}" for key in ("load_low", "load_high"))
+            typer.echo(f"by the 95 % intervals kept to {low}, missed beyond {high} {unit}")
         _worth([found["by"]])
         return
     if up_to < 1:
@@ -196,7 +199,10 @@ def size(
         return
     typer.echo(f"{goal} at {load_of(network):.4g} {unit}:")
     names = list(choices[0]["servers"])
-    rows = [[f"{c['cost']:g}", *(str(c["servers"][n]) for n in names), time_text(c["measured"])] for c in choices]
+    rows = [
+        [f"{c['cost']:g}", *(str(c["servers"][n]) for n in names), time_text(c["measured"]) + _doubt(c)]
+        for c in choices
+    ]
     table(["added cost", *(f"servers {n}" for n in names), "has"], rows)
     _worth([choice["by"] for choice in choices])
 
@@ -205,6 +211,11 @@ def _worth(by: list[str | None]) -> None:
     """Say which solvers answered, and what their figures are worth."""
     for how in dict.fromkeys(filter(None, by)):
         typer.echo(f"note: by {how}", err=True)
+
+
+def _doubt(judged: dict[str, Any]) -> str:
+    """Say so where the interval of what was simulated holds the goal."""
+    return "" if judged["certain"] else ", uncertain"
 
 
 def _finite(seconds: float) -> str:
@@ -234,7 +245,13 @@ def forecast(
         typer.echo(json.dumps({"schema": "servsim.model.forecast/1", "goal": goal, "periods": rows}))
         return
     lines = [
-        [str(r["period"]), f"{r['load']:.4g}", _finite(float(r["measured"])), "yes" if r["met"] else "no"] for r in rows
+        [
+            str(r["period"]),
+            f"{r['load']:.4g}",
+            _finite(float(r["measured"])),
+            ("yes" if r["met"] else "no") + _doubt(r),
+        ]
+        for r in rows
     ]
     table(["period", "load", "has", "goal met"], lines)
     _worth([row["by"] for row in rows])

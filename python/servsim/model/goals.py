@@ -17,6 +17,36 @@ LONGER = (400_000, 2_000_000)
 
 
 @dataclass(frozen=True)
+class Answer:
+    """What a model has of what a goal asks for.
+
+    Parameters
+    ----------
+    met : bool
+        Whether it keeps the goal.
+    has : float
+        Seconds; infinite where it cannot bear its load, or hardly.
+    low, high : float
+        Ends of the 95 % interval of ``has`` in seconds; the same where it is not simulated.
+    certain : bool
+        Whether all of that interval says the same of the goal.
+    by : str, optional
+        The solver, and what its figures are worth; None where there are none.
+    """
+
+    met: bool
+    has: float
+    low: float
+    high: float
+    certain: bool
+    by: str | None
+
+
+#: Of a model that cannot bear its load.
+SATURATED = Answer(met=False, has=math.inf, low=math.inf, high=math.inf, certain=True, by=None)
+
+
+@dataclass(frozen=True)
 class Goal:
     """What an answer must keep: a mean or a percentile of response times, at most so many seconds.
 
@@ -78,10 +108,11 @@ class Goal:
         UsageError
             For a model without an answer.
         """
-        return self.answer(network, solver)[:2]
+        answer = self.answer(network, solver)
+        return answer.met, answer.has
 
-    def answer(self, network: Network, solver: str = "auto") -> tuple[bool, float, str | None]:
-        """Say as `met`, with the solver and what its figures are worth; None where there are none.
+    def answer(self, network: Network, solver: str = "auto") -> Answer:
+        """Say what a network has, and whether that keeps the goal.
 
         Raises
         ------
@@ -95,12 +126,27 @@ class Goal:
                 if not self._is_known(solution):
                     solution = solve(network, solver, percentiles=wanted, requests=requests)
             if not self._is_known(solution) and solution.data.get("saturated"):
-                return False, math.inf, None
+                return SATURATED
             has = self.measure(solution)
         except Saturated:
-            return False, math.inf, None
+            return SATURATED
+        low, high = self._interval(solution, has)
         presumed = None if self.percentile is None else solution.presumed
-        return has <= self.seconds, has, "; ".join(filter(None, [solution.by, presumed]))
+        by = "; ".join(filter(None, [solution.by, presumed]))
+        met = has <= self.seconds
+        certain = high <= self.seconds if met else low > self.seconds
+        return Answer(met=met, has=has, low=low, high=high, certain=certain, by=by)
+
+    def _interval(self, solution: Solution, has: float) -> tuple[float, float]:
+        """Return the ends of the interval of the worst of all classes; ``has`` twice where nothing was simulated."""
+        ends = []
+        for c in _present(solution):
+            if self.percentile is None:
+                interval = c.get("response_interval")
+                ends += [(interval["low"], interval["high"])] if interval else []
+            else:
+                ends += [(low, high) for p, low, high in c.get("percentile_intervals", []) if p == self.percentile]
+        return (max(low for low, _ in ends), max(high for _, high in ends)) if ends else (has, has)
 
 
 def _present(solution: Solution) -> list[dict[str, Any]]:

@@ -8,13 +8,13 @@ demands drawn from them, and the middle 95 % of the answers are the band: of the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from servsim.errors import Saturated, UsageError
-from servsim.model.goals import Goal
+from servsim.model.goals import Answer, Goal
 from servsim.model.network import Closed, Network, Open, Station
 from servsim.model.results import Columns, Fit
 from servsim.model.solving import solve
@@ -96,7 +96,8 @@ def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = la
     -------
     dict
         ``load`` (users, or requests per second), ``measured`` there and ``beyond`` it (seconds); ``by``, the solver
-        that measured and what its figures are worth.
+        that measured and what its figures are worth. Where it simulated, ``load_low`` and ``load_high``: up to the
+        first all of the interval keeps the goal, and beyond the second none of it.
 
     Raises
     ------
@@ -105,38 +106,53 @@ def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = la
     """
     users = not is_open(network)
     low, high = 0.0, 1.0 if users else load_of(network)
-    measured, beyond, by = math.nan, math.nan, None
+    answers: dict[float, Answer] = {}
 
-    def met(load: float) -> bool:
-        nonlocal measured, beyond, by
-        progress(f"looking for the largest load, at {load:.6g}")
-        good, has, how = goal.answer(with_load(network, load), solver)
-        measured, beyond, by = (has, beyond, how) if good else (measured, has, by)
-        return good
+    def asked(load: float) -> Answer:
+        if load not in answers:
+            progress(f"looking for the largest load, at {load:.6g}")
+            answers[load] = goal.answer(with_load(network, load), solver)
+        return answers[load]
+
+    def nearer(keeps: Callable[[Answer], bool], low: float, high: float) -> float:
+        """Return the largest load that keeps what `low` does and `high` does not."""
+        while high - low > (1.0 if users else 0.005 * high):
+            middle = (low + high) // 2.0 if users else (low + high) / 2.0
+            low, high = (middle, high) if keeps(asked(middle)) else (low, middle)
+        return low
+
+    def largest(keeps: Callable[[Answer], bool]) -> float:
+        """Return the largest load that does, between those that were asked."""
+        low = max((load for load, answer in answers.items() if keeps(answer)), default=0.0)
+        return nearer(keeps, low, min((load for load in answers if load > low), default=low))
 
     # What loses requests may keep a goal at any load, and takes the longer to simulate the more it loses.
     loses = any(station.when_full == "lose" for station in network.stations)
     most_load = MOST_LOSING * load_of(network) if loses else MOST_LOAD
-    while high <= most_load and met(high):
+    while high <= most_load and asked(high).met:
         low, high = high, 2.0 * high
-    if high > most_load or (loses and beyond == math.inf):
+    if high > most_load or (loses and asked(high).has == math.inf):
         raise UsageError(
             f"every load up to {low:.3g} keeps the goal: nothing is ever full, or what finds no room is lost; give the "
             "stations demands, or ask for the share lost at one load"
         )
     if not users and low == 0.0:
         least = high / 1024.0
-        while high > least and not met(high / 2.0):
+        while high > least and not asked(high / 2.0).met:
             high /= 2.0
         low = high / 2.0
         if high <= least:
-            raise UsageError(f"even hardly any load misses the goal: {beyond:.4g} s; make services faster")
-    while high - low > (1.0 if users else 0.005 * high):
-        middle = (low + high) // 2.0 if users else (low + high) / 2.0
-        low, high = (middle, high) if met(middle) else (low, middle)
+            raise UsageError(f"even hardly any load misses the goal: {asked(low).has:.4g} s; make services faster")
+    low = nearer(lambda answer: answer.met, low, high)
+    beyond = min((load for load, answer in answers.items() if load > low and not answer.met))
     if low < 1.0 and users:
-        raise UsageError(f"even one user misses the goal: {beyond:.4g} s; make services faster")
-    return {"load": low, "measured": measured, "beyond": beyond, "by": by}
+        raise UsageError(f"even one user misses the goal: {asked(beyond).has:.4g} s; make services faster")
+    at = asked(low)
+    found = {"load": low, "measured": at.has, "beyond": asked(beyond).has, "by": at.by}
+    if at.low < at.high:
+        found["load_low"] = largest(lambda answer: answer.high <= goal.seconds)
+        found["load_high"] = largest(lambda answer: answer.low <= goal.seconds)
+    return found
 
 
 def cheapest(
@@ -165,8 +181,8 @@ def cheapest(
     Returns
     -------
     list of dict
-        ``servers`` by station, ``cost`` (of those that are added), ``measured`` (seconds) and ``by`` (see `most`), at
-        most five. Choices that only add to a cheaper one are left out.
+        ``servers`` by station, ``cost`` (of those that are added), ``measured`` (seconds), ``certain`` (see `forecast`)
+        and ``by`` (see `most`), at most five. Choices that only add to a cheaper one are left out.
 
     Raises
     ------
@@ -197,10 +213,11 @@ def cheapest(
             continue
         chosen = dict(zip(names, counts, strict=True))
         progress(f"trying {len(added):,} choices", at / len(added))
-        good, has, by = goal.answer(_with_servers(network, chosen), solver)
-        best = min(best, has)
-        if good:
-            found.append({"servers": chosen, "cost": price, "measured": has, "by": by, "counts": counts})
+        answer = goal.answer(_with_servers(network, chosen), solver)
+        best = min(best, answer.has)
+        if answer.met:
+            what = {"servers": chosen, "cost": price, "counts": counts}
+            found.append({**what, "measured": answer.has, "certain": answer.certain, "by": answer.by})
         else:
             failed.append(counts)
     if not found:
@@ -237,8 +254,8 @@ def forecast(
     Returns
     -------
     list of dict
-        ``period`` (0 is today), ``load``, ``measured`` (seconds; infinite where the load cannot be borne), ``met``
-        and ``by`` (see `most`).
+        ``period`` (0 is today), ``load``, ``measured`` (seconds; infinite where the load cannot be borne), ``met``,
+        ``certain`` (whether all of its interval says so) and ``by`` (see `most`).
 
     Raises
     ------
@@ -254,9 +271,10 @@ def forecast(
     for period in range(periods + 1):
         progress(f"solving period {period}", period / (periods + 1))
         then = with_load(network, load_of(network) * (1.0 + growth) ** period)
-        good, has, by = goal.answer(then, solver)
-        rows.append({"period": period, "load": load_of(then), "measured": has, "met": good, "by": by})
-        if not math.isfinite(has):
+        answer = goal.answer(then, solver)
+        judged = {"measured": answer.has, "met": answer.met, "certain": answer.certain, "by": answer.by}
+        rows.append({"period": period, "load": load_of(then), **judged})
+        if not math.isfinite(answer.has):
             break
     return rows
 
