@@ -81,7 +81,12 @@ pub fn rank(
     let banded = |found: &&Solution| matches!(found.accuracy, Accuracy::Band { .. });
     if let Some(approximate) = found.iter().find(banded).map(|found| found.solver.clone()) {
         if found.iter().any(|other| other.solver != approximate) {
-            found = all(&approximate)?;
+            match all(&approximate) {
+                Ok(alike) => found = alike,
+                Err(ModelError::Interrupted) => return Err(ModelError::Interrupted),
+                // One of them it does not treat, and what is left of the others is better than nothing.
+                Err(_) => {}
+            }
         }
     }
     let mut effects = Vec::with_capacity(what_ifs.len());

@@ -297,15 +297,15 @@ fn station(
             remedy: "check that utilisations and throughputs cover the same interval".into(),
         });
     }
-    let background = ends.as_ref().map_or([0.0; 2], |ends| ends[ends.len() - 1]);
-    let ends = |column: usize| Some(ends.as_ref()?[usable.iter().position(|&u| u == column)?]);
+    let columns: Vec<usize> = usable.iter().copied().chain(has_background.then_some(classes)).collect();
+    let ends = |column: usize| Some(ends.as_ref()?[columns.iter().position(|&c| c == column)?]);
     for c in 0..classes {
         let reason = seen.reasons[c].as_ref();
         found.demands.push(demand(name, &measurements.classes[c], best.demand[c], ends(c), reason));
     }
     if has_background {
         let share = best.demand[classes] / servers;
-        let [low, high] = background.map(|end| (end / servers).max(0.0));
+        let [low, high] = ends(classes).unwrap_or_default().map(|end| (end / servers).max(0.0));
         found.background.push(Background { station: name.clone(), utilization: share, low, high });
     }
     if presumes_none {

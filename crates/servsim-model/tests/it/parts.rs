@@ -245,6 +245,11 @@ fn classes_that_always_move_together_are_flagged_not_guessed() {
     assert_eq!(flags, [false, false, true]);
     assert!(found.demands[0].demand.is_none());
     assert!(found.demands[0].note.as_ref().unwrap().contains("`c0`, `c1`"), "{:?}", found.demands[0].note);
+    for sample in &mut measurements.samples {
+        sample.throughput[2] = sample.throughput[0];
+    }
+    let none = fit(&measurements, "nnls", &Noise::default()).unwrap();
+    assert!(none.demands.iter().all(|demand| !demand.identifiable && demand.low.is_none()), "{none:?}");
 }
 
 #[test]
