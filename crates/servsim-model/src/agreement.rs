@@ -4,7 +4,7 @@
 //! of them both. Wherever one erred by more than 15 %, the two differed by more than both their bands allow, which
 //! otherwise happens in 2 of 1,000.
 
-use crate::bands::{self, Accuracy, Band};
+use crate::bands::{self, Accuracy};
 use crate::network::Network;
 use crate::solution::Solution;
 
@@ -29,22 +29,32 @@ pub fn fellow(network: &Network, found: &Solution) -> Option<&'static str> {
 }
 
 /// What an answer is worth, with that of its fellow beside it.
-pub fn accuracy(network: &Network, found: &Solution, fellow: &Solution) -> Accuracy {
-    let band = |of: &Solution| bands::band(network, &of.solver, Some(of.busiest()));
-    match (band(found), band(fellow)) {
-        (Some(own), Some(other)) if !agree(found, fellow, own, other) => DOUBTED,
-        _ => found.accuracy.clone(),
+pub fn accuracy(found: &Solution, fellow: &Solution) -> Accuracy {
+    if agree(found, fellow) {
+        found.accuracy.clone()
+    } else {
+        DOUBTED
     }
 }
 
-/// Whether no figure of two answers differs by more than both bands together.
-fn agree(found: &Solution, fellow: &Solution, own: &Band, other: &Band) -> bool {
+/// Whether no figure of two answers differs by more than both bands together, where both have one.
+fn agree(found: &Solution, fellow: &Solution) -> bool {
+    let (Some(own), Some(other)) = (allowed(found), allowed(fellow)) else { return true };
+    let [throughput, response, there] = [0, 1, 2].map(|of| own[of] + other[of]);
     let near = |a: f64, b: f64, allowed: f64| (a - b).abs() <= allowed * a;
-    let classes = found.classes.iter().zip(&fellow.classes).all(|(a, b)| {
-        near(a.throughput, b.throughput, own.throughput + other.throughput)
-            && near(a.response, b.response, own.response + other.response)
-    });
+    let classes =
+        found.classes.iter().zip(&fellow.classes).all(|(a, b)| {
+            near(a.throughput, b.throughput, throughput) && near(a.response, b.response, response)
+        });
     let present = |queue: &[f64]| queue.iter().sum::<f64>();
     let mut stations = found.stations.iter().zip(&fellow.stations);
-    classes && stations.all(|(a, b)| near(present(&a.queue), present(&b.queue), own.present + other.present))
+    classes && stations.all(|(a, b)| near(present(&a.queue), present(&b.queue), there))
+}
+
+/// The band of an answer: of throughput, response time and requests present.
+fn allowed(found: &Solution) -> Option<[f64; 3]> {
+    match found.accuracy {
+        Accuracy::Band { throughput, response, present, .. } => Some([throughput, response, present]),
+        _ => None,
+    }
 }

@@ -140,31 +140,12 @@ pub const MANY: usize = 8;
 /// Customers above which a network is a crowd: as many as the others that were solved exactly have at most.
 pub const CROWD: usize = 36;
 
-/// Utilisations below which the busiest station lies, of the kinds that are told apart by it.
-const BELOW: [f64; 4] = [0.8, 0.9, 0.99, f64::INFINITY];
-const FEW: [&str; 4] = [
-    "single servers, crowd, busiest below 80 %",
-    "single servers, crowd, busiest 80 to 90 %",
-    "single servers, crowd, busiest 90 to 99 %",
-    "single servers, crowd, busiest above 99 %",
-];
-const MANY_CLASSES: [&str; 4] = [
-    "many classes, crowd, busiest below 80 %",
-    "many classes, crowd, busiest 80 to 90 %",
-    "many classes, crowd, busiest 90 to 99 %",
-    "many classes, crowd, busiest above 99 %",
-];
-const POOLS: [&str; 4] = [
-    "pools, busiest below 80 %",
-    "pools, busiest 80 to 90 %",
-    "pools, busiest 90 to 99 %",
-    "pools, busiest above 99 %",
-];
-const FORKS: [&str; 4] = [
-    "forks, busiest below 80 %",
-    "forks, busiest 80 to 90 %",
-    "forks, busiest 90 to 99 %",
-    "forks, busiest above 99 %",
+/// Utilisations below which the busiest station lies, as the names of kinds end that are told apart by it.
+const BUSIEST: [(f64, &str); 4] = [
+    (0.8, ", busiest below 80 %"),
+    (0.9, ", busiest 80 to 90 %"),
+    (0.99, ", busiest 90 to 99 %"),
+    (f64::INFINITY, ", busiest above 99 %"),
 ];
 
 /// The band of a solver on a network whose busiest station it finds so busy, which most kinds go by; `None` where no
@@ -174,24 +155,26 @@ pub fn band(network: &Network, solver: &str, busiest: Option<f64>) -> Option<&'s
     if !network.open().is_empty() || network.stations.iter().any(|s| matches!(s.speed, Speed::Rates(_))) {
         return None;
     }
-    let by = |kinds: [&'static str; 4]| {
-        let level = busiest.and_then(|busiest| BELOW.iter().position(|below| busiest < *below));
-        level.map(|level| kinds[level])
-    };
     let (many, crowd) = (network.classes.len() > MANY, network.population() > CROWD);
     let kind = match solver {
-        "layered" => by(POOLS)?,
-        "forkjoin" => by(FORKS)?,
+        "layered" => "pools",
+        "forkjoin" => "forks",
         "schweitzer" | "linearizer" | "aql" => match (several, many, crowd) {
             (true, true, _) => return None,
             (true, false, true) => "several servers, crowd",
             (true, false, false) => "several servers",
-            (false, true, true) => by(MANY_CLASSES)?,
-            (false, false, true) => by(FEW)?,
+            (false, true, true) => "many classes, crowd",
+            (false, false, true) => "single servers, crowd",
             (false, true, false) => "single servers, many classes",
             (false, false, false) => "single servers",
         },
         _ => return None,
     };
-    BANDS.iter().find(|row| row.solver == solver && row.kind == kind)
+    let level = busiest.and_then(|busiest| BUSIEST.iter().find(|(below, _)| busiest < *below));
+    let is_of = |row: &&Band| match row.kind.strip_prefix(kind) {
+        Some("") => true,
+        Some(rest) => level.is_some_and(|(_, level)| rest == *level),
+        None => false,
+    };
+    BANDS.iter().find(|row| row.solver == solver && is_of(row))
 }

@@ -32,7 +32,7 @@ fn figures(network: &Network, name: &str, options: &Options) -> Result<Solution,
     let mut solution = means(network, name, options)?;
     if let Some(fellow) = agreement::fellow(network, &solution) {
         match means(network, fellow, options) {
-            Ok(other) => solution.accuracy = agreement::accuracy(network, &solution, &other),
+            Ok(other) => solution.accuracy = agreement::accuracy(&solution, &other),
             Err(error) if another_may(&error) => {}
             Err(error) => return Err(error),
         }

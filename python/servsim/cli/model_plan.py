@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from servsim.cli.model_text import table, time_text
+from servsim.cli.model_text import note_solvers, table, time_text
 from servsim.cli.options import load_range, refuse_useless
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
@@ -135,7 +135,7 @@ def predict(
         rows_text.append([*row, f"{columns['utilization'][i]:.1%}", columns["solver"][i]])
     bands = ["95 % of demands", "95 % of demands"] if fitted is not None else []
     table(["load", "throughput /s", "response", *bands, "busiest", "solver"], rows_text)
-    _worth(columns["by"])
+    note_solvers(columns["by"])
     if saturated:
         typer.echo(f"note: from {saturated[0]:g} on the model is saturated, or too nearly to be solved", err=True)
 
@@ -185,7 +185,7 @@ def size(
         if "load_low" in found:
             low, high = (f"{found[key]:.4g}" for key in ("load_low", "load_high"))
             typer.echo(f"by the 95 % intervals kept to {low}, missed beyond {high} {unit}")
-        _worth([found["by"]])
+        note_solvers([found["by"]])
         return
     if up_to < 1:
         raise UsageError(f"--up-to {up_to} leaves no server; give at least 1")
@@ -204,13 +204,7 @@ def size(
         for c in choices
     ]
     table(["added cost", *(f"servers {n}" for n in names), "has"], rows)
-    _worth([choice["by"] for choice in choices])
-
-
-def _worth(by: list[str | None]) -> None:
-    """Say which solvers answered, and what their figures are worth."""
-    for how in dict.fromkeys(filter(None, by)):
-        typer.echo(f"note: by {how}", err=True)
+    note_solvers([choice["by"] for choice in choices])
 
 
 def _doubt(judged: dict[str, Any]) -> str:
@@ -254,6 +248,6 @@ def forecast(
         for r in rows
     ]
     table(["period", "load", "has", "goal met"], lines)
-    _worth([row["by"] for row in rows])
+    note_solvers([row["by"] for row in rows])
     missed = [r["period"] for r in rows if not r["met"]]
     typer.echo(f"missed first in period {missed[0]}" if missed else f"met in all of {periods} periods")

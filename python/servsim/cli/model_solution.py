@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from servsim.cli.model_text import table, time_text
+from servsim.cli.model_text import note_solvers, table, time_text
 
 
 def show(data: dict[str, Any], accuracy: str, asked: list[float]) -> None:
@@ -25,7 +25,7 @@ def show(data: dict[str, Any], accuracy: str, asked: list[float]) -> None:
 
 def show_effects(effects: list[dict[str, Any]]) -> None:
     """Print what-ifs with what they gain, and who says so."""
-    from servsim.model.results import worth
+    from servsim.model.results import answered_by
 
     simulated = any("gain_interval" in e for e in effects)
     rows = [
@@ -41,8 +41,7 @@ def show_effects(effects: list[dict[str, Any]]) -> None:
     ]
     interval = ["95 % interval"] if simulated else []
     table(["what if", "gain", *interval, "throughput /s", "response", "gain per cost"], rows)
-    for how in dict.fromkeys(f"{e['solver']} ({worth(e['accuracy'])})" for e in effects):
-        typer.echo(f"note: by {how}", err=True)
+    note_solvers([answered_by(e) for e in effects])
     if any(e["solver"] == "layered" for e in effects):
         typer.echo("note: gains by layered were within 2 % of throughput in 97 of 100 what-ifs", err=True)
 

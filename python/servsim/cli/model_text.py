@@ -1,6 +1,7 @@
 """What the commands of ``servsim model`` print with: columns, times, estimates and their intervals."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,12 @@ def table(header: list[str], rows: list[list[str]]) -> None:
     """Print aligned columns; the first is text, the rest are numbers."""
     for line in columns([header, *rows]):
         typer.echo(line)
+
+
+def note_solvers(by: Sequence[str | None]) -> None:
+    """Say which solvers answered, each once, and what their figures are worth."""
+    for how in dict.fromkeys(filter(None, by)):
+        typer.echo(f"note: by {how}", err=True)
 
 
 def time_text(seconds: float | None) -> str:

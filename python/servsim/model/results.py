@@ -51,6 +51,11 @@ def _named(rows: list[dict[str, Any]], name: str, kind: str = "class") -> dict[s
     return rows[known.index(name)]
 
 
+def answered_by(found: dict[str, Any]) -> str:
+    """Name the ``solver`` of a solution or what-if, and say what its figures are worth."""
+    return f"{found['solver']} ({worth(found['accuracy'])})"
+
+
 def worth(accuracy: dict[str, Any]) -> str:
     """Say what figures with this ``accuracy`` of a solution are worth."""
     if accuracy["kind"] == "exact":
@@ -119,7 +124,7 @@ class Solution:
     @property
     def by(self) -> str:
         """The solver, and what its figures are worth."""
-        return f"{self.solver} ({self.accuracy})"
+        return answered_by(self.data)
 
     @property
     def presumed(self) -> str | None:

@@ -99,7 +99,7 @@ pub fn fit(measurements: &Measurements, noise: &Noise) -> Result<Fit, ModelError
         let far = if met.is_empty() { 1.0 } else { (met.iter().sum::<f64>() / met.len() as f64).sqrt() };
         let wider = far.max(1.0);
         // Twice the standard deviation of that mean and more, if drift and error are as said.
-        if far > 1.0 && far.powi(2) > 1.0 + 2.0 * (2.0 / met.len() as f64).sqrt() {
+        if far.powi(2) > 1.0 + 2.0 * (2.0 / met.len() as f64).sqrt() {
             scatter.push(Scatter { station: measurements.stations[k].clone(), times: far });
         }
         for (c, class) in measurements.classes.iter().enumerate() {

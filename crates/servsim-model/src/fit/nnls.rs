@@ -6,7 +6,7 @@
 //! with (almost) no variation name the classes that always moved together.
 
 use super::linear::{eigen, invert, solve, Matrix};
-use super::{Background, Demand, Fit, Measurements, Outlier};
+use super::{Demand, Fit, Measurements, Outlier};
 use crate::error::ModelError;
 use crate::special::student_quantile;
 
@@ -204,12 +204,14 @@ impl Estimate {
         }
         let (cross, _) = self.rows.cross(&self.weights);
         let a: Matrix = usable.iter().map(|&i| usable.iter().map(|&j| cross[i][j]).collect()).collect();
-        Some(Errors { inverse: invert(&a)?, variance: self.squares / degrees, degrees })
+        let estimates = usable.iter().map(|&column| self.demand[column]).collect();
+        Some(Errors { estimates, inverse: invert(&a)?, variance: self.squares / degrees, degrees })
     }
 }
 
 /// How far estimates scatter, in the order of the columns asked for.
 struct Errors {
+    estimates: Vec<f64>,
     inverse: Matrix,
     variance: f64,
     degrees: f64,
@@ -222,10 +224,30 @@ impl Errors {
         quantile * (self.inverse[column][column] * self.variance).sqrt()
     }
 
+    /// Ends of the 95 % interval of each column.
+    fn ends(&self) -> Vec<[f64; 2]> {
+        let end = |(i, estimate): (usize, &f64)| {
+            let half = self.half_width(i, 0.95);
+            [estimate - half, estimate + half]
+        };
+        self.estimates.iter().enumerate().map(end).collect()
+    }
+
     /// Whether a column is the less, the more the last one is.
     fn falls_with_last(&self, column: usize) -> bool {
         self.inverse[column][self.inverse.len() - 1] < 0.0
     }
+}
+
+/// What samples tell of work that a station does besides requests.
+#[derive(PartialEq)]
+enum Background {
+    /// It is there beyond doubt, and has a column.
+    Proven,
+    /// It is not proven, and not ruled out.
+    Possible,
+    /// There are too few samples to tell.
+    Untold,
 }
 
 /// The demands of a station, and what it does besides.
@@ -233,9 +255,7 @@ struct Found {
     estimate: Estimate,
     /// Ends of the 95 % interval of each column that is usable.
     ends: Option<Vec<[f64; 2]>>,
-    has_background: bool,
-    /// There are too few samples to tell whether there is any.
-    presumes_none: bool,
+    background: Background,
 }
 
 /// Estimates without background, unless it is there beyond doubt. Where there may or may not be any, intervals hold for
@@ -243,37 +263,26 @@ struct Found {
 fn estimate(measurements: &Measurements, k: usize, usable: &[usize]) -> Found {
     let classes = measurements.classes.len();
     let of = |background| Rows::new(measurements, k, background).estimate(|f, _| vec![1.0; f.len()]);
-    let ends = |of: &Estimate, usable: &[usize]| -> Option<Vec<[f64; 2]>> {
-        let errors = of.errors(usable)?;
-        let end = |(i, &column): (usize, &usize)| {
-            let half = errors.half_width(i, 0.95);
-            [of.demand[column] - half, of.demand[column] + half]
-        };
-        Some(usable.iter().enumerate().map(end).collect())
-    };
     let without = of(false);
-    let mut narrow = ends(&without, usable);
-    let none = |estimate, ends, presumes_none| Found { estimate, ends, has_background: false, presumes_none };
-    if measurements.samples.len() < usable.len() + SPARE {
-        return none(without, narrow, true);
-    }
-    let with = of(true);
+    let mut narrow = without.errors(usable).map(|errors| errors.ends());
+    let enough = measurements.samples.len() >= usable.len() + SPARE;
     let all: Vec<usize> = usable.iter().copied().chain([classes]).collect();
-    let (Some(errors), Some(wide)) = (with.errors(&all), ends(&with, &all)) else {
-        return none(without, narrow, true);
+    let with = enough.then(|| of(true)).and_then(|with| Some((with.errors(&all)?, with)));
+    let Some((errors, with)) = with else {
+        return Found { estimate: without, ends: narrow, background: Background::Untold };
     };
     let share = with.demand[classes];
     let beyond_doubt = share > errors.half_width(all.len() - 1, CERTAIN);
     if share > LEAST_BACKGROUND * measurements.servers_of(k) && beyond_doubt {
-        return Found { estimate: with, ends: Some(wide), has_background: true, presumes_none: false };
+        return Found { estimate: with, ends: Some(errors.ends()), background: Background::Proven };
     }
-    for (i, (ends, [low, high])) in narrow.iter_mut().flatten().zip(wide).enumerate() {
+    for (i, (ends, [low, high])) in narrow.iter_mut().flatten().zip(errors.ends()).enumerate() {
         // Where none is estimated there can only be more.
         let falls = errors.falls_with_last(i);
         ends[0] = if share > 0.0 || falls { ends[0].min(low) } else { ends[0] };
         ends[1] = if share > 0.0 || !falls { ends[1].max(high) } else { ends[1] };
     }
-    none(without, narrow, false)
+    Found { estimate: without, ends: narrow, background: Background::Possible }
 }
 
 fn station(
@@ -285,7 +294,8 @@ fn station(
     let (classes, servers) = (measurements.classes.len(), measurements.servers_of(k));
     let name = &measurements.stations[k];
     let usable: Vec<usize> = (0..classes).filter(|&c| seen.reasons[c].is_none()).collect();
-    let Found { estimate: best, ends, has_background, presumes_none } = estimate(measurements, k, &usable);
+    let Found { estimate: best, ends, background } = estimate(measurements, k, &usable);
+    let has_background = background == Background::Proven;
     if !has_background {
         measurements.check_idle(k)?;
     }
@@ -306,9 +316,9 @@ fn station(
     if has_background {
         let share = best.demand[classes] / servers;
         let [low, high] = ends(classes).unwrap_or_default().map(|end| (end / servers).max(0.0));
-        found.background.push(Background { station: name.clone(), utilization: share, low, high });
+        found.background.push(super::Background { station: name.clone(), utilization: share, low, high });
     }
-    if presumes_none {
+    if background == Background::Untold {
         found.presumed.push(name.clone());
     }
     outliers(measurements, k, has_background, &mut found.outliers);

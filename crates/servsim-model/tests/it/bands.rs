@@ -59,12 +59,11 @@ fn exactly_solved(kind: &str, draw: &mut Draw) -> Option<(Network, Exactly)> {
     if kind == "single servers, many classes" {
         return Some(with(many_classes(draw), "mva"));
     }
-    let from = |kind: &str| KINDS.iter().find(|k| k.0 == kind).expect("a kind").1;
     let network = match kind.split(',').next() {
         Some("pools") => pools(draw),
-        Some("forks") => from("forks")(draw),
+        Some("forks") => drawn("forks", draw),
         _ => {
-            let mut network = from("crowds")(draw);
+            let mut network = drawn("crowds", draw);
             make_few(&mut network, draw);
             let several = network.stations.iter().any(|s| matches!(s.speed, Speed::Servers(m) if m > 1));
             let wanted = several == (kind == "several servers") && network.check().is_ok();
@@ -74,6 +73,11 @@ fn exactly_solved(kind: &str, draw: &mut Draw) -> Option<(Network, Exactly)> {
     // Larger ones take the exact solver longer than a moment, and who has smaller ones needs no approximation.
     let size = markov::states(&network).is_ok_and(|states| (1_000.0..200_000.0).contains(&states));
     (network.open().is_empty() && size).then(|| with(network, "markov"))
+}
+
+/// A model of a kind of the referee's.
+fn drawn(kind: &str, draw: &mut Draw) -> Network {
+    KINDS.iter().find(|k| k.0 == kind).expect("a kind").1(draw)
 }
 
 /// Few enough customers for an exact solution.
@@ -90,7 +94,7 @@ fn make_few(network: &mut Network, draw: &mut Draw) {
 
 /// Pools, some of them taken more than once by a request.
 fn pools(draw: &mut Draw) -> Network {
-    let mut network = KINDS.iter().find(|k| k.0 == "pools").expect("a kind").1(draw);
+    let mut network = drawn("pools", draw);
     network.pools.iter_mut().for_each(|pool| pool.calls = [1.0, 1.0, 2.0, 3.0][draw.integer(0, 3)]);
     network
 }
