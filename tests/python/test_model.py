@@ -67,13 +67,31 @@ def test_percentiles_say_where_requests_are_presumed_to_share_a_server() -> None
         return Network([Closed("users", 40, think=5.0)], stations)
 
     shared, in_turn = (solve(office(discipline), percentiles=[99]) for discipline in ("ps", "fcfs"))
-    assert shared.presumed is not None and "`cpu`, `disk` (" in shared.presumed
-    assert in_turn.presumed is not None and "disk`" not in in_turn.presumed
+    assert "requests share `cpu`, `disk` (" in shared.presumed[0]
+    assert "requests share `cpu` (" in in_turn.presumed[1]
     assert shared.response == pytest.approx(in_turn.response)
     assert shared.percentiles()[99] > 1.4 * in_turn.percentiles()[99]
     simulated = solve(office("ps"), "simulation", percentiles=[99])
     assert simulated.presumed == shared.presumed
-    assert solve(office("ps")).presumed is None
+    assert solve(office("ps")).presumed == []
+
+
+def test_figures_say_where_service_times_are_presumed_to_be_exponential() -> None:
+    def office(cv: float | None, load: float = 8.0) -> Network:
+        return Network([Open("requests", load)], [Station("disk", 0.1, discipline="fcfs", cv=cv)])
+
+    presumed = solve(office(None))
+    (note,) = presumed.presumed
+    assert "exponential" in note and "`disk`" in note
+    said = solve(office(1.0))
+    assert said.presumed == [] and said.response == presumed.response == pytest.approx(0.5)
+    # Pollaczek and Khinchine: constant times halve the wait.
+    assert solve(office(0.0)).response == pytest.approx(0.3)
+    assert solve(office(None, load=0.5)).presumed == []
+    # What is said stays said in a description that is written.
+    assert "cv" in office(1.0).to_toml() and "cv" not in office(None).to_toml()
+    one, two = (solve(office(cv), percentiles=[99]).presumed for cv in (1.0, None))
+    assert one == [] and [note.split()[0] for note in two] == ["figures", "percentiles"]
 
 
 def test_percentiles_of_one_station_are_exact_and_others_have_intervals() -> None:

@@ -26,6 +26,7 @@ pub mod fit;
 pub mod network;
 mod options;
 pub mod percentiles;
+mod presumed;
 pub mod routing;
 pub mod sensitivity;
 pub mod service;

@@ -114,7 +114,7 @@ pub struct Station {
     pub demands: Vec<f64>,
     /// Visits per request and class; the time per visit is demand / visits.
     pub visits: Vec<f64>,
-    /// Shape of the service times per class; empty where all are exponential.
+    /// Shape of the service times per class; empty where nothing is said of it, and exponential is presumed.
     pub laws: Vec<Law>,
     /// Weight of a request of each class under [`Discipline::Weighted`]; empty where all are alike.
     pub weights: Vec<f64>,
@@ -197,7 +197,7 @@ impl Station {
     /// The same with service times of this shape, for all classes.
     #[must_use]
     pub fn with_law(mut self, law: &Law) -> Self {
-        self.laws = if law.is_exponential() { Vec::new() } else { vec![law.clone(); self.demands.len()] };
+        self.laws = vec![law.clone(); self.demands.len()];
         self
     }
 

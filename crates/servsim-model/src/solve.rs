@@ -6,6 +6,7 @@ use crate::bands::Accuracy;
 use crate::error::ModelError;
 use crate::network::{Discipline, Network, Speed, Station};
 use crate::percentiles;
+use crate::presumed;
 use crate::sim::{self, Plan, Simulation};
 use crate::solution::Solution;
 use crate::solvers::{find, markov, mixed, station, Nature, Options, Run};
@@ -64,12 +65,12 @@ fn means(network: &Network, name: &str, options: &Options) -> Result<Solution, M
     Ok(solution)
 }
 
-/// The answer with percentiles, which a simulation has already, and what these presume.
+/// The answer with percentiles, which a simulation has already, and what is presumed of its stations.
 fn completed(network: &Network, options: &Options, mut solution: Solution) -> Result<Solution, ModelError> {
     if solution.accuracy != Accuracy::Interval {
         percentiles::add(network, options, &mut solution)?;
     }
-    percentiles::note_sharing(network, &mut solution);
+    presumed::note(network, &mut solution);
     Ok(solution)
 }
 

@@ -131,8 +131,7 @@ class Goal:
         except Saturated:
             return SATURATED
         low, high = self._interval(solution, has)
-        presumed = None if self.percentile is None else solution.presumed
-        by = "; ".join(filter(None, [solution.by, presumed]))
+        by = "; ".join([solution.by, *solution.presumed])
         met = has <= self.seconds
         certain = high <= self.seconds if met else low > self.seconds
         return Answer(met=met, has=has, low=low, high=high, certain=certain, by=by)

@@ -87,8 +87,9 @@ class Station:
         Order of service.
     visits : float or mapping of str to float
         Visits per request; matters to first come first served, percentiles and simulation.
-    cv : float or mapping of str to float
-        Standard deviation of the service times over their mean: 0 (constant), or 0.1 to 100; 1 is exponential.
+    cv : float or mapping of str to float, optional
+        Standard deviation of the service times over their mean: 0 (constant), or 0.1 to 100; 1 is exponential, which is
+        presumed where nothing is given.
     histogram : mapping, optional
         Measured service times instead of ``cv``: ``borders`` of bins in seconds and ``counts`` in each.
     phases : mapping, optional
@@ -111,7 +112,7 @@ class Station:
     rates: Sequence[float] = ()
     discipline: str = "ps"
     visits: float | Mapping[str, float] = 1.0
-    cv: float | Mapping[str, float] = 1.0
+    cv: float | Mapping[str, float] | None = None
     histogram: Mapping[str, Sequence[float]] | None = None
     phases: Mapping[str, Any] | None = None
     weights: float | Mapping[str, float] | None = None
@@ -135,7 +136,7 @@ class Station:
             entry |= {"kind": "queue", "servers": self.servers}
         else:
             entry["kind"] = self.kind
-        if self.cv != 1.0:
+        if self.cv is not None:
             entry["cv"] = self.cv
         for name in ("histogram", "phases", "weights", "capacity", "when_full"):
             if getattr(self, name) is not None:

@@ -127,9 +127,9 @@ class Solution:
         return answered_by(self.data)
 
     @property
-    def presumed(self) -> str | None:
-        """What percentiles presume of the order of service; None where nothing is."""
-        return next((note for note in self.notes if note.startswith("percentiles presume")), None)
+    def presumed(self) -> list[str]:
+        """Notes on what is presumed of stations: in what order they serve, and how their service times are spread."""
+        return [note for note in self.notes if note.startswith(("figures presume", "percentiles presume"))]
 
     def percentiles(self, name: str | None = None) -> dict[float, float]:
         """Response-time percentiles in seconds of one class (the first by default).

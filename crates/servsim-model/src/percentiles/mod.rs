@@ -7,7 +7,7 @@ pub mod phases;
 mod simulated;
 
 use crate::error::ModelError;
-use crate::network::{Discipline, Network};
+use crate::network::Network;
 use crate::options::Options;
 use crate::solution::Solution;
 
@@ -29,33 +29,4 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
     }
     solution.notes.push("percentiles: exact".into());
     Ok(())
-}
-
-/// Utilisation from which it shows in percentiles in what order a station serves.
-const BUSY: f64 = 0.1;
-/// Stations that a note names.
-const NAMED: usize = 4;
-
-/// Says at which stations percentiles presume that requests share the servers. They do where a description does not say
-/// otherwise, and means often are the same: of a disk at 84 % the 99th percentile is 1.6 times that of first come, first
-/// served.
-pub fn note_sharing(network: &Network, solution: &mut Solution) {
-    let alone = network.open().is_empty() && network.population() <= 1;
-    if alone || solution.classes.iter().all(|class| class.percentiles.is_empty()) {
-        return;
-    }
-    let stations = network.stations.iter().zip(&solution.stations);
-    let sharing = stations.filter(|(s, found)| s.discipline == Discipline::Ps && found.utilization >= BUSY);
-    let mut names: Vec<String> = sharing.map(|(station, _)| format!("`{}`", station.name)).collect();
-    if names.is_empty() {
-        return;
-    }
-    if names.len() > NAMED {
-        let others = names.split_off(NAMED - 1).len();
-        names.push(format!("{others} more"));
-    }
-    solution.notes.push(format!(
-        "percentiles presume that requests share {} (discipline = \"ps\"); a station that serves in turn, as a disk does, is \"fcfs\"",
-        names.join(", ")
-    ));
 }

@@ -26,9 +26,7 @@ pub(super) fn add(reader: &mut Reader, node: &Node, mut station: Station, classe
     if node.get("cv").is_some() {
         let each = per_class(reader, node, "cv", classes, &name, Kind::Spread).unwrap_or_default();
         let law = |cv: &f64| Law::of_cv(*cv).unwrap_or_default();
-        if each.iter().any(|cv| (cv - 1.0).abs() > 1e-12) {
-            station.laws = each.iter().map(law).collect();
-        }
+        station.laws = each.iter().map(law).collect();
     } else if let Some(found) = node.get("phases") {
         reader.only(found, "phases", &["start", "means", "next"]);
         let start = reader.numbers(found, "start").unwrap_or_default();

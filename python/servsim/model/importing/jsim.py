@@ -187,8 +187,8 @@ def _station(node: Node, times: dict[str, dict[str, Time]], classes: list[Closed
         given["weights"] = {c.name: given["weights"].get(c.name, 1.0) for c in classes}
     by_class = {c: {(t.cv, t.phases) for t in by_phase.values()} for c, by_phase in times.items()}
     if node.station.get("kind") == "delay":
-        laws = {(1.0, None)}
-    if len(laws) == 1:
+        pass  # Means do not depend on the laws of one.
+    elif len(laws) == 1:
         (cv, phases) = laws.pop()
         given |= Time(1.0, cv, phases).shape()
     elif all(len(own) == 1 and next(iter(own))[1] is None for own in by_class.values()):

@@ -18,11 +18,11 @@ class Time:
     phases: tuple[Any, ...] | None = None
 
     def shape(self) -> dict[str, Any]:
-        """Return how a station says it; nothing for exponential times."""
+        """Return how a station says it."""
         if self.phases is not None:
             start, means, following = self.phases
             return {"phases": {"start": list(start), "means": list(means), "next": [list(row) for row in following]}}
-        return {} if self.cv == 1.0 else {"cv": self.cv}
+        return {"cv": self.cv}
 
 
 def strategy(element: Element, notes: list[str]) -> Time | None:
