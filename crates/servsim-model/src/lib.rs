@@ -27,6 +27,7 @@ pub mod network;
 mod options;
 pub mod percentiles;
 mod presumed;
+mod product_form;
 pub mod routing;
 pub mod sensitivity;
 pub mod service;

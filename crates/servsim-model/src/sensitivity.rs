@@ -7,9 +7,13 @@
 
 use crate::closed::{Closed, ClosedMeans, Tolerance};
 use crate::error::ModelError;
-use crate::network::{Discipline, Network, Speed};
+use crate::network::{Network, Speed};
+use crate::product_form;
 use crate::solvers::{convolution, mixed, mva};
 use serde::Serialize;
+
+/// What else to ask where there are none.
+const WHAT_IFS: &str = "elasticities are exact: describe changes as [[what_if]] and ask with --what-if";
 
 /// Sensitivity of one class to one parameter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -58,8 +62,7 @@ pub fn exact(closed: &Closed, tolerance: &Tolerance) -> Result<ClosedMeans, Mode
 /// Elasticities of every class.
 ///
 /// # Errors
-/// [`ModelError::Unsupported`] for open classes, pools, forks and priorities, whose answers have no
-/// product form; [`ModelError::TooLarge`].
+/// [`ModelError::Unsupported`] for open classes, and for what has no product form; [`ModelError::TooLarge`].
 pub fn sensitivity(network: &Network, tolerance: &Tolerance) -> Result<Sensitivity, ModelError> {
     network.check()?;
     refuse(network)?;
@@ -98,8 +101,7 @@ pub fn sensitivity(network: &Network, tolerance: &Tolerance) -> Result<Sensitivi
 fn with_what_ifs(error: ModelError) -> ModelError {
     match error {
         ModelError::TooLarge { populations, station, states, limit, .. } => {
-            let remedy = "elasticities are exact: describe changes as [[what_if]] and ask with --what-if";
-            ModelError::TooLarge { populations, station, states, limit, remedy }
+            ModelError::TooLarge { populations, station, states, limit, remedy: WHAT_IFS }
         }
         other => other,
     }
@@ -139,20 +141,11 @@ fn class_elasticities(
 }
 
 fn refuse(network: &Network) -> Result<(), ModelError> {
-    let remedy = "compare two solutions (`--what-if`) instead";
-    let unsupported =
-        |feature: &str, place: &str| Err(ModelError::unsupported("sensitivity", feature, place, remedy));
-    if let Some(&c) = network.open().first() {
-        return unsupported("open classes", &network.classes[c].name);
-    }
-    if let Some(pool) = network.pools.first() {
-        return unsupported("pools", &pool.name);
-    }
-    if let Some(fork) = network.forks.first() {
-        return unsupported("forks", &fork.name);
-    }
-    match network.stations.iter().find(|s| s.discipline == Discipline::Priority) {
-        Some(station) => unsupported("priorities", &station.name),
-        None => Ok(()),
+    match network.open().first() {
+        Some(&c) => {
+            let class = &network.classes[c].name;
+            Err(ModelError::unsupported("sensitivity", "open classes", class, WHAT_IFS))
+        }
+        None => product_form::demand(network, "sensitivity", Some(WHAT_IFS)),
     }
 }

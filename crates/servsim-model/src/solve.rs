@@ -4,9 +4,10 @@
 use crate::agreement::{self, MOST_CORRECTED};
 use crate::bands::Accuracy;
 use crate::error::ModelError;
-use crate::network::{Discipline, Network, Speed, Station};
+use crate::network::{Discipline, Network, Speed};
 use crate::percentiles;
 use crate::presumed;
+use crate::product_form;
 use crate::sim::{self, Plan, Simulation};
 use crate::solution::Solution;
 use crate::solvers::{find, markov, mixed, station, Nature, Options, Run};
@@ -47,7 +48,7 @@ fn means(network: &Network, name: &str, options: &Options) -> Result<Solution, M
     let mut solution = match solver.run {
         Run::Whole(run) => run(network, options)?,
         Run::Closed(run) => {
-            refuse_beyond_product_form(network, name)?;
+            product_form::demand(network, name, None)?;
             let (mut solution, _) = mixed::solve(network, run, &options.tolerance)?;
             if solver.nature == Nature::Approximate {
                 note_servers(network, &mut solution);
@@ -213,7 +214,7 @@ pub fn choose(network: &Network) -> &'static str {
 
 /// The solver that suits a network, chains apart.
 fn approximate(network: &Network) -> &'static str {
-    if irregular(network).is_some() {
+    if product_form::irregular(network).is_some() {
         return "simulation";
     }
     if !network.pools.is_empty() {
@@ -248,54 +249,6 @@ fn exact(network: &Network, limit: f64) -> Option<&'static str> {
     let states = if simple || closed.len() == 1 { points } else { points * points / 100.0 };
     let few = states * network.stations.len() as f64 <= limit || closed.len() <= 1;
     few.then_some(if simple { "mva" } else { "convolution" })
-}
-
-/// Why a network has no product form, and at which station; priorities, pools and forks are looked for elsewhere.
-fn irregular(network: &Network) -> Option<(&'static str, &Station)> {
-    let reason = |k: usize| {
-        let station = &network.stations[k];
-        let times = network.times_per_visit(k);
-        let unequal = times.iter().any(|t| (t - times[0]).abs() > 1e-9 * times[0]);
-        let turns = station.in_turn();
-        let feature = match station.discipline {
-            _ if station.room.is_some() => "finite capacity",
-            Discipline::Weighted => "sharing by weight",
-            Discipline::NonPreemptive => "non-preemptive priorities",
-            _ if turns && station.is_general() => "service in turn with times that are not exponential",
-            Discipline::Fcfs if station.speed != Speed::Delay && unequal => {
-                "first come, first served with unequal service times per visit"
-            }
-            _ => return None,
-        };
-        Some((feature, station))
-    };
-    (0..network.stations.len()).find_map(reason)
-}
-
-/// Product-form solvers refuse pools, forks, priorities, and whatever else is [`irregular`].
-fn refuse_beyond_product_form(network: &Network, solver: &str) -> Result<(), ModelError> {
-    if let Some(pool) = network.pools.first() {
-        let remedy = "use `auto` or `simulation`";
-        return Err(ModelError::unsupported(solver, "pools", &pool.name, remedy));
-    }
-    if let Some(fork) = network.forks.first() {
-        return Err(ModelError::unsupported(solver, "forks", &fork.name, "use `auto` or `simulation`"));
-    }
-    for station in network.stations.iter().filter(|s| s.speed != Speed::Delay) {
-        if station.discipline == Discipline::Priority {
-            let remedy = "use `priority` or `simulation`";
-            return Err(ModelError::unsupported(solver, "priorities", &station.name, remedy));
-        }
-    }
-    if let Some((feature, station)) = irregular(network) {
-        let remedy = if feature.contains("unequal") {
-            "set discipline = \"ps\", give visits that make the times per visit equal, or use `simulation`"
-        } else {
-            "use `auto` or `simulation`"
-        };
-        return Err(ModelError::unsupported(solver, feature, &station.name, remedy));
-    }
-    Ok(())
 }
 
 fn note_servers(network: &Network, solution: &mut Solution) {

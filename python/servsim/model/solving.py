@@ -184,7 +184,8 @@ def sensitivity(network: Network) -> Sensitivity:
     Raises
     ------
     UsageError
-        For open classes, pools, forks or priorities, which have no product form.
+        For open classes, and for what has no product form: pools, forks, priorities, weights, capacities, and service
+        in turn with unequal or not exponential times.
     """
     text, is_json = network.source()
     return Sensitivity(json.loads(_core.model_sensitivity(text, is_json, "{}")))

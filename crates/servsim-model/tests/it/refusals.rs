@@ -1,8 +1,11 @@
 //! Bad input: every refusal names the offending place and the remedy, and all problems of a file
 //! come at once.
 
+use servsim_model::service::Law;
 use servsim_model::text::{read_allocation, read_measurements, read_network};
-use servsim_model::{solve, Class, Discipline, ModelError, Network, Options, Pool, Speed, Station};
+use servsim_model::{
+    solve, Class, Discipline, Full, ModelError, Network, Options, Pool, Room, Speed, Station,
+};
 
 fn error(network: &Network, solver: &str) -> String {
     solve(network, solver, &Options::default()).unwrap_err().to_string()
@@ -95,6 +98,39 @@ fn sensitivity_of_an_open_network_is_refused() {
     let network = Network::new("open", vec![Class::open("web", 1.0)], vec![Station::queue("cpu", &[0.4])]);
     let result = servsim_model::sensitivity::sensitivity(&network, &Options::default().tolerance);
     assert!(matches!(result, Err(ModelError::Unsupported { .. })));
+}
+
+#[test]
+fn sensitivity_without_product_form_is_refused() {
+    let of = |change: &dyn Fn(&mut Station)| {
+        let classes = vec![Class::closed("a", 5, 1.0), Class::closed("b", 3, 1.0)];
+        let stations = vec![Station::queue("cpu", &[0.1, 0.2]), Station::queue("disk", &[0.1, 0.05])];
+        let mut network = Network::new("irregular", classes, stations);
+        change(&mut network.stations[0]);
+        servsim_model::sensitivity::sensitivity(&network, &Options::default().tolerance)
+    };
+    for change in [
+        |s: &mut Station| s.discipline = Discipline::Weighted,
+        |s: &mut Station| s.discipline = Discipline::NonPreemptive,
+        |s: &mut Station| s.discipline = Discipline::Priority,
+        |s: &mut Station| s.discipline = Discipline::Fcfs,
+        |s: &mut Station| s.room = Some(Room { most: 2, full: Full::Lose }),
+        |s: &mut Station| {
+            (s.discipline, s.demands, s.laws) = (Discipline::Fcfs, vec![0.1; 2], vec![Law::Constant; 2]);
+        },
+    ] {
+        let said = of(&change).unwrap_err().to_string();
+        assert!(said.contains("`cpu`") && said.contains("--what-if"), "{said}");
+    }
+    // These have one.
+    for change in [
+        |_: &mut Station| (),
+        |s: &mut Station| s.laws = vec![Law::Constant; 2],
+        |s: &mut Station| (s.discipline, s.demands) = (Discipline::Fcfs, vec![0.1; 2]),
+        |s: &mut Station| (s.discipline, s.visits) = (Discipline::Fcfs, vec![1.0, 2.0]),
+    ] {
+        assert!(of(&change).is_ok());
+    }
 }
 
 #[test]
