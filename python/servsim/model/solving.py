@@ -119,8 +119,14 @@ def bounds(network: Network) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        ``name``, ``throughput`` and ``balanced`` (``low``, ``high`` per second; ``balanced`` is None
-        for several or open classes), ``response`` (seconds), ``bottleneck``, ``knee`` (customers).
+        ``name``, ``throughput`` and ``balanced`` (``low``, ``high`` per second; ``balanced`` is None for several or
+        open classes, and beside pools and forks), ``response`` (seconds), ``bottleneck`` (a station or a pool),
+        ``knee`` (customers).
+
+    Raises
+    ------
+    UsageError
+        For stations of finite capacity, and where open load exceeds a station.
     """
     return list(json.loads(_core.model_bounds(*network.source())))
 

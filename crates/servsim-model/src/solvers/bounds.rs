@@ -4,9 +4,13 @@
 //! Stations with other speeds enter each side by the monotonicity of product-form networks: on the
 //! optimistic side as a delay with the station's best speed per customer, on the pessimistic side
 //! as a single server at its slowest speed.
+//!
+//! Pools and forks: a pool lets no more through than its units over the shortest time that one is held (Little's law), a
+//! fork takes at least as long as its longest branch. Alone in the system, a class is served somewhere whenever somebody is
+//! there, whatever waits for what: as little as one request at a time is its lower bound.
 
 use crate::error::ModelError;
-use crate::network::{Discipline, Load, Network, Speed, Station};
+use crate::network::{Discipline, Fork, Load, Network, Part, Pool, Speed, Station};
 use crate::solvers::mixed::asked_of_ranked;
 use serde::Serialize;
 
@@ -30,7 +34,7 @@ pub struct ClassBounds {
     pub balanced: Option<Range>,
     /// Bounds on the mean response time, seconds, from the tightest throughput bounds.
     pub response: Range,
-    /// The station that limits the class, and the population at which the two asymptotes meet.
+    /// The station or pool that limits the class.
     pub bottleneck: String,
     /// Population at which the asymptotes cross; `None` for an open class.
     pub knee: Option<f64>,
@@ -53,6 +57,7 @@ fn slowest(speed: &Speed, population: usize) -> f64 {
 
 /// Sums over stations that every bound needs, for one class.
 struct Sums {
+    /// Shortest response time, nobody waiting.
     optimistic: f64,
     pessimistic: f64,
     pessimistic_max: f64,
@@ -66,7 +71,7 @@ struct Sums {
 fn sums(network: &Network, class: usize) -> Sums {
     let population = network.population();
     let mut sums = Sums {
-        optimistic: 0.0,
+        optimistic: shortest(network, class),
         pessimistic: 0.0,
         pessimistic_max: 0.0,
         delays: 0.0,
@@ -77,8 +82,6 @@ fn sums(network: &Network, class: usize) -> Sums {
     };
     for station in network.stations.iter().filter(|s| s.demands[class] > 0.0) {
         let demand = station.demands[class];
-        let best = demand / best_per_customer(&station.speed, population);
-        sums.optimistic += best;
         let limit = remaining(network, station) / demand;
         if limit < sums.limit {
             sums.limit = limit;
@@ -98,7 +101,68 @@ fn sums(network: &Network, class: usize) -> Sums {
             sums.pessimistic_max = sums.pessimistic_max.max(slow);
         }
     }
+    for (index, pool) in network.pools.iter().enumerate() {
+        let limit = pool_limit(network, index, class);
+        if limit < sums.limit {
+            sums.limit = limit;
+            sums.bottleneck.clone_from(&pool.name);
+        }
+    }
     sums
+}
+
+/// Shortest mean time that a request spends at a station, all visits, seconds.
+fn shortest_stay(network: &Network, station: &Station, class: usize) -> f64 {
+    station.demands[class] / best_per_customer(&station.speed, network.population())
+}
+
+/// Shortest mean response time of a class, nobody waiting, seconds: what it needs of stations one after the other, and
+/// the longest branch of each fork.
+fn shortest(network: &Network, class: usize) -> f64 {
+    let forked: Vec<usize> = network.forks.iter().flat_map(Fork::stations).collect();
+    let inner: Vec<usize> = network.forks.iter().flat_map(Fork::inner).collect();
+    let alone = (0..network.stations.len()).filter(|k| !forked.contains(k));
+    let stay = |k| shortest_stay(network, &network.stations[k], class);
+    let outer = (0..network.forks.len()).filter(|f| !inner.contains(f));
+    alone.map(stay).sum::<f64>() + outer.map(|f| shortest_fork(network, f, class)).sum::<f64>()
+}
+
+fn shortest_fork(network: &Network, fork: usize, class: usize) -> f64 {
+    let part = |part: &Part| match *part {
+        Part::Station(k) => shortest_stay(network, &network.stations[k], class),
+        Part::Fork(inner) => shortest_fork(network, inner, class),
+    };
+    network.forks[fork].branches.iter().map(|branch| branch.iter().map(part).sum()).fold(0.0, f64::max)
+}
+
+/// Shortest mean time that a request holds a unit of a pool, pools within included, seconds.
+fn shortest_hold(network: &Network, pool: usize, class: usize) -> f64 {
+    let own = |(k, station): (usize, &Station)| {
+        network.held(&network.pools[pool], k, class) / best_per_customer(&station.speed, network.population())
+    };
+    let within = (0..network.pools.len()).filter(|&p| network.pools[p].parent == Some(pool));
+    network.stations.iter().enumerate().map(own).sum::<f64>()
+        + within.map(|p| shortest_hold(network, p, class)).sum::<f64>()
+}
+
+/// Requests per second of a class that a pool lets through at most.
+fn pool_limit(network: &Network, pool: usize, class: usize) -> f64 {
+    network.pools[pool].size as f64 / shortest_hold(network, pool, class)
+}
+
+/// Longest mean response time of a class that is alone in the system, seconds, with `population` of it. Whenever somebody is
+/// neither thinking nor at a delay that nobody waits for, some station works at its slowest speed at least: who waits for a
+/// unit of a pool or for another branch waits for somebody who is served.
+fn longest_alone(network: &Network, class: usize, population: f64) -> f64 {
+    let awaited = |k: usize| {
+        network.forks.iter().any(|fork| fork.stations().any(|s| s == k))
+            || network.pools.iter().any(|pool| network.held(pool, k, class) > 0.0)
+    };
+    let of = |(k, station): (usize, &Station)| match station.speed {
+        Speed::Delay if !awaited(k) => station.demands[class],
+        _ => population * station.demands[class] / slowest(&station.speed, network.population()),
+    };
+    network.stations.iter().enumerate().map(of).sum()
 }
 
 /// True where no finite wait follows from demands alone: a class meets others that are served before it, however many
@@ -147,17 +211,16 @@ fn longest_waits(network: &Network, class: usize) -> f64 {
 fn greatest_rate(network: &Network, class: usize) -> f64 {
     match network.classes[class].load {
         Load::Open { rate } => rate,
-        Load::Closed { population, think } => {
-            let at = |s: &Station| s.demands[class] / best_per_customer(&s.speed, network.population());
-            population as f64 / (think + network.stations.iter().map(at).sum::<f64>())
-        }
+        Load::Closed { population, think } => population as f64 / (think + shortest(network, class)),
     }
 }
 
 /// Whether an open class keeps up whatever the closed classes do that are served before it: these leave it enough of
-/// every station even if they never wait.
+/// every station even if they never wait. Whether there are units enough of a pool, demands alone do not tell.
 fn keeps_up(network: &Network, class: usize) -> bool {
-    asked_of_ranked(network, class, |c| greatest_rate(network, c)).all(|(_, share)| share < 1.0)
+    let holds = |pool: &Pool| (0..network.stations.len()).any(|k| network.held(pool, k, class) > 0.0);
+    !network.pools.iter().any(holds)
+        && asked_of_ranked(network, class, |c| greatest_rate(network, c)).all(|(_, share)| share < 1.0)
 }
 
 /// Capacity that open classes leave: those that are sure to keep up, for the others may bring less than comes.
@@ -175,17 +238,10 @@ fn remaining(network: &Network, station: &Station) -> f64 {
 ///
 /// # Errors
 /// [`ModelError::Unstable`] when open load alone exceeds a capacity; [`ModelError::Unsupported`]
-/// for pools and forks, whose waiting these bounds do not cover.
+/// for stations of finite capacity, whose losses and blocking these bounds do not cover.
 pub fn bounds(network: &Network) -> Result<Vec<ClassBounds>, ModelError> {
     network.check()?;
     super::mixed::check_stability(network)?;
-    if let Some(pool) = network.pools.first() {
-        let remedy = "solve it with `layered` or `simulation`, or remove the pools";
-        return Err(ModelError::unsupported("bounds", "pools", &pool.name, remedy));
-    }
-    if let Some(fork) = network.forks.first() {
-        return Err(ModelError::unsupported("bounds", "forks", &fork.name, "solve it with `forkjoin`"));
-    }
     if let Some(station) = network.stations.iter().find(|s| s.room.is_some()) {
         let remedy = "solve it with `auto`, or remove the limit";
         return Err(ModelError::unsupported("bounds", "finite capacity", &station.name, remedy));
@@ -200,7 +256,10 @@ fn class_bounds(network: &Network, class: usize) -> ClassBounds {
         let Load::Open { rate } = network.classes[class].load else { unreachable!("two kinds of load") };
         return ClassBounds {
             name,
-            throughput: Range { low: if keeps_up(network, class) { rate } else { 0.0 }, high: rate },
+            throughput: Range {
+                low: if keeps_up(network, class) { rate } else { 0.0 },
+                high: (0..network.pools.len()).map(|p| pool_limit(network, p, class)).fold(rate, f64::min),
+            },
             balanced: None,
             response: Range { low: sums.optimistic, high: f64::INFINITY },
             bottleneck: sums.bottleneck,
@@ -211,14 +270,17 @@ fn class_bounds(network: &Network, class: usize) -> ClassBounds {
     let has_open = !network.open().is_empty();
     let high = greatest_rate(network, class).min(sums.limit);
     // With open classes present no finite pessimistic bound follows from demands alone.
-    let low = if has_open || gives_way(network, class) {
+    let alone = network.classes.len() == 1;
+    let simple = network.pools.is_empty() && network.forks.is_empty();
+    let low = if alone {
+        n / (think + longest_alone(network, class, n))
+    } else if has_open || !simple || gives_way(network, class) {
         0.0
     } else {
         n / (think + sums.delays + longest_waits(network, class))
     };
     let exponential = !network.stations.iter().any(|s| s.in_turn() && s.is_general());
-    let balanced =
-        (network.classes.len() == 1 && population > 0 && exponential).then(|| balanced(&sums, n, think));
+    let balanced = (alone && simple && population > 0 && exponential).then(|| balanced(&sums, n, think));
     let tight =
         balanced.map_or(Range { low, high }, |b| Range { low: b.low.max(low), high: b.high.min(high) });
     let response = |x: f64| if x > 0.0 { (n / x - think).max(0.0) } else { f64::INFINITY };

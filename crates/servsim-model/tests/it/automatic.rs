@@ -3,10 +3,11 @@
 use crate::common::Draw;
 use servsim_model::bands::Accuracy;
 use servsim_model::network::Part;
+use servsim_model::service::Law;
 use servsim_model::sim::Plan;
 use servsim_model::solvers::bounds::bounds;
 use servsim_model::{
-    solve, Class, Discipline, Fork, ModelError, Network, Options, Pool, Solution, Speed, Station,
+    solve, Class, Discipline, Fork, Load, ModelError, Network, Options, Pool, Solution, Speed, Station,
 };
 
 fn auto(network: &Network) -> Solution {
@@ -320,4 +321,44 @@ fn a_fork_that_is_too_near_saturation_is_refused_for_that() {
     network.forks = vec![Fork { name: "f".into(), branches }];
     let refused = solve(&network, "auto", &Options::default()).unwrap_err();
     assert!(matches!(&refused, ModelError::Saturated { .. }), "{refused}");
+}
+
+#[test]
+fn a_pool_bounds_by_how_long_it_is_held_and_nobody_waits_for_a_plain_delay() {
+    let mut network = Network::single(20, 1.0, &[0.1, 0.02, 0.3]);
+    network.stations[0].speed = Speed::Delay;
+    network.stations[2].speed = Speed::Delay;
+    let outer =
+        Pool { name: "threads".into(), size: 3, parent: None, holds: vec![0.1, 0.0, 0.0], calls: 1.0 };
+    let holds = vec![0.0, 0.02, 0.0];
+    network.pools = vec![outer, Pool { name: "lock".into(), size: 1, parent: Some(0), holds, calls: 1.0 }];
+    let [bound] = &bounds(&network).unwrap()[..] else { panic!() };
+    assert_eq!((bound.bottleneck.as_str(), bound.balanced), ("threads", None));
+    assert!((bound.throughput.high - (20.0f64 / 1.42).min(3.0 / 0.12)).abs() < 1e-12, "{bound:?}");
+    // One after the other through what is held, side by side elsewhere.
+    assert!((bound.throughput.low - 20.0 / (1.3 + 20.0 * 0.12)).abs() < 1e-12, "{bound:?}");
+    // With one unit and nothing beside they meet.
+    network.pools[0].size = 1;
+    network.stations[2].demands = vec![0.0];
+    network.classes[0].load = Load::Closed { population: 20, think: 0.0 };
+    let [bound] = &bounds(&network).unwrap()[..] else { panic!() };
+    assert!((bound.throughput.low - bound.throughput.high).abs() < 1e-12, "{bound:?}");
+    assert!((bound.throughput.low - auto(&network).throughput()).abs() < 1e-6 * bound.throughput.low);
+}
+
+#[test]
+fn a_fork_takes_as_long_as_its_longest_branch_at_least() {
+    let mut network = Network::single(1, 0.0, &[0.1, 0.2, 0.25, 0.05]);
+    network.forks = vec![
+        Fork { name: "inner".into(), branches: vec![vec![Part::Station(0)], vec![Part::Station(1)]] },
+        Fork { name: "outer".into(), branches: vec![vec![Part::Fork(0)], vec![Part::Station(2)]] },
+    ];
+    network.stations = network.stations.into_iter().map(|s| s.with_law(&Law::Constant)).collect();
+    let [bound] = &bounds(&network).unwrap()[..] else { panic!() };
+    // 250 ms beside 200 ms, and 50 ms more; at worst all four one after the other.
+    assert!(
+        (bound.response.low - 0.3).abs() < 1e-12 && (bound.response.high - 0.6).abs() < 1e-12,
+        "{bound:?}"
+    );
+    assert!((auto(&network).classes[0].response - 0.3).abs() < 1e-6);
 }
