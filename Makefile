@@ -85,7 +85,7 @@ acceptance: deps build ## full-scale checks, resumable; SHARD=i/n runs one part 
 	@$(PY) scripts/acceptance.py --shard $(or $(SHARD),1/1)
 
 bench: build ## speed and size figures: a table, and JSON in out/
-	@$(PY) scripts/bench.py
+	@$(PY) scripts/bench.py && $(PY) benches/rates.py out/bench.json --page docs/performance.md
 
 maps: $(PY) ## rewrite the tables of ARCHITECTURE.md and the published schemas
 	@$(PY) scripts/maps.py

@@ -2,7 +2,9 @@
 
 A benchmark is a command that prints one JSON object ``{"figures": [{"name", "value", "unit"}]}`` on
 its last line. It is repeated, and every raw value is kept beside the median, so that a reader can
-see the spread. Figures depend on the host, which the JSON names; none of them gates a test.
+see the spread. Figures depend on the host, which the JSON names; none of them gates a test. What is aimed at stands
+beside the benchmark (``[[benchmark.wanted]]``: how the figure's name begins, and ``at_least`` or ``at_most``) and is
+shown, met or not.
 
 What is done so far is in ``NAME.partial.json`` beside the file, from the first benchmark on; the file itself is written
 when all are through.
@@ -35,13 +37,22 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A registered benchmark: a shell command, run ``repeat`` times, each of which takes about so many ``minutes``."""
+    """A registered benchmark: a shell command, run ``repeat`` times, each of which takes about so many ``minutes``.
+
+    ``wanted`` lists what is aimed at: ``figure`` (how its name begins), and ``at_least`` or ``at_most``.
+    """
 
     name: str
     what: str
     command: str
     minutes: float
     repeat: int = 3
+    wanted: tuple[dict[str, Any], ...] = ()
+
+    def aim(self, figure: str) -> dict[str, float]:
+        """Return ``at_least`` or ``at_most`` of a figure; nothing where nothing is aimed at."""
+        found = next((one for one in self.wanted if figure.startswith(one["figure"])), {})
+        return {key: value for key, value in found.items() if key != "figure"}
 
 
 def load(folder: Path) -> list[Benchmark]:
@@ -69,7 +80,13 @@ def measure(benchmark: Benchmark, tell: Callable[[int, float], None], seconds: l
             entry = raw.setdefault(figure["name"], {"unit": figure["unit"], "values": []})
             entry["values"].append(figure["value"])
     return [
-        {"benchmark": benchmark.name, "name": name, "median": statistics.median(entry["values"]), **entry}
+        {
+            "benchmark": benchmark.name,
+            "name": name,
+            "median": statistics.median(entry["values"]),
+            **entry,
+            **benchmark.aim(name),
+        }
         for name, entry in raw.items()
     ]
 
@@ -90,13 +107,23 @@ def host() -> dict[str, Any]:
     }
 
 
+def aimed(row: dict[str, Any]) -> str:
+    """Return what is aimed at, and whether the median misses it."""
+    if (least := row.get("at_least")) is not None:
+        return f"at least {least:g}" + ("" if row["median"] >= least else ", missed")
+    if (most := row.get("at_most")) is not None:
+        return f"at most {most:g}" + ("" if row["median"] <= most else ", missed")
+    return ""
+
+
 def show(figures: list[dict[str, Any]]) -> None:
     """Print the table."""
     names = [f"{row['benchmark']}: {row['name']}" for row in figures]
     first, unit = max(map(len, ["figure", *names])), max(len(row["unit"]) for row in [{"unit": "unit"}, *figures])
-    print(f"{'figure':<{first}} {'median':>14}  {'unit':<{unit}} n")
+    print(f"{'figure':<{first}} {'median':>14}  {'unit':<{unit}} n  wanted")
     for name, row in zip(names, figures, strict=True):
-        print(f"{name:<{first}} {row['median']:>14,.4g}  {row['unit']:<{unit}} {len(row['values'])}")
+        line = f"{name:<{first}} {row['median']:>14,.4g}  {row['unit']:<{unit}} {len(row['values'])}  {aimed(row)}"
+        print(line.rstrip())
 
 
 class Results:

@@ -62,6 +62,35 @@ def test_every_value_is_kept_beside_the_median(lists: Path) -> None:
     assert not (lists.parent / "bench.partial.json").exists()
 
 
+def _aim(figure: str, word: str, value: int) -> str:
+    return f"[[benchmark.wanted]]\nfigure = '{figure}'\n{word} = {value}\n"
+
+
+def test_what_is_aimed_at_is_told_met_or_not(lists: Path) -> None:
+    for name, value, word in (("a", 7, "at_least"), ("b", 6, "at_least"), ("c", 7, "at_most"), ("d", 8, "at_most")):
+        aims = _aim("ra", word, 7) + _aim("rate", "at_least", 99)
+        (lists / f"{name}.toml").write_text(_entry(name, _figure(str(value))) + aims)
+    (lists / "e.toml").write_text(_entry("e", _figure("1")) + _aim("size", "at_most", 1))
+    shown = _run(lists).stdout.splitlines()[1:]
+    wanted = ["at least 7", "at least 7, missed", "at most 7", "at most 7, missed", ""]
+    assert [line.partition(" M/s ")[2].partition("1")[2].strip() for line in shown] == wanted
+    figures = _read(lists.parent / "bench.json")["figures"]
+    assert [row.get("at_least", row.get("at_most")) for row in figures] == [7, 7, 7, 7, None]
+
+
+def test_rates_of_the_engines_are_written_into_a_page(lists: Path) -> None:
+    (lists / "a.toml").write_text(_entry("engines", _figure("6")) + _aim("rate", "at_least", 7))
+    (lists / "b.toml").write_text(_entry("disk", _figure("7")))
+    assert _run(lists).returncode == 0
+    page = lists.parent / "page.md"
+    page.write_text("before\n<!-- rates: written by benches/rates.py --page -->\nold\n<!-- rates end -->\nafter\n")
+    measured = lists.parent / "bench.json"
+    subprocess.run([sys.executable, str(ROOT / "benches" / "rates.py"), str(measured), "--page", str(page)], check=True)
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    assert "| engines | rate | 6 | M/s | at least 7, missed |" in text and "| disk |" not in text
+
+
 def test_one_that_fails_is_told_and_the_others_are_run(lists: Path) -> None:
     (lists / "a.toml").write_text(_entry("bad", "exit 3") + _entry("silent", "true") + _entry("good", _figure("7")))
     done = _run(lists)

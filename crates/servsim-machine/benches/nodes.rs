@@ -15,6 +15,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
+mod support;
+use support::{figure, print_figures};
+
 #[path = "../tests/it/support/setup.rs"]
 mod setup;
 use setup::setup;
@@ -76,10 +79,8 @@ fn measure(source: &dyn TaskSource, processors: u32, settings: &[String]) -> (f6
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let mut figures = Vec::new();
-    let mut report = |name: String, (nanos, missed): (f64, f64)| {
-        println!("{name:<24} {nanos:>8.1} ns a reference, {:.2} % missed", missed * 100.0);
-        figures.push(serde_json::json!({"name": name, "value": nanos, "unit": "ns/reference"}));
+    let report = |name: String, (nanos, missed): (f64, f64)| {
+        figure(&format!("{name} ({:.2} % misses)", missed * 100.0), nanos, "ns/reference");
     };
     if let [kind, of] = words.as_slice() {
         assert_eq!(of, "trace", "give KIND trace, or KIND COUNT LENGTH");
@@ -97,5 +98,5 @@ fn main() {
             report(format!("{kind}, {count} nodes"), measure(&source, PROCESSORS, &nodes(kind, count)));
         }
     }
-    println!("{}", serde_json::json!({"figures": figures}));
+    print_figures();
 }

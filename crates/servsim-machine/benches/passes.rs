@@ -16,7 +16,7 @@ use servsim_mem::protocol::{by_name, Options};
 use servsim_mem::{Geometry, HierarchySpec};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use support::{trace, write_raw16, CpuTime, OLTP};
+use support::{figure, print_figures, trace, wanted, write_raw16, CpuTime, OLTP};
 
 /// A functional run.
 type Run = fn(
@@ -32,12 +32,6 @@ const REPEATS: u32 = 3;
 fn setup(protocol: &str, size: u64, ways: u32, shadow: bool) -> Setup {
     let protocol = by_name(protocol, &Options::default()).expect("registered");
     Setup { processors: PROCESSORS, geometry: Geometry { size, ways, line: 64 }, protocol, shadow }
-}
-
-/// Whether the words after `--` select this line; without any, all are.
-fn wanted(name: &str) -> bool {
-    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-')).peekable();
-    words.peek().is_none() || words.any(|word| name.contains(&word))
 }
 
 /// The least of some measurements.
@@ -65,7 +59,7 @@ fn many(open: Open, machines: &[(Setup, HierarchySpec)]) -> f64 {
 }
 
 /// Sixteen machines in one pass, in runs of the first and of the mean of all.
-fn sizes(of: &str, open: Open, figures: &mut Vec<serde_json::Value>) {
+fn sizes(of: &str, open: Open) {
     for (kind, shadow, split) in
         [("merged", false, false), ("merged, split", false, true), ("exact", true, false)]
     {
@@ -83,16 +77,13 @@ fn sizes(of: &str, open: Open, figures: &mut Vec<serde_json::Value>) {
         let first = one(open, &setup("mesi", 32 << 10, 8, shadow), &spec);
         let sum: f64 = machines.iter().map(|(setup, spec)| one(open, setup, spec)).sum();
         let pass = many(open, &machines);
-        println!("sixteen sizes, 16 KiB to 3 MiB, {name}");
         for (what, cost) in [("runs of 32 KiB", pass / first), ("runs of the mean size", pass / sum * 16.0)] {
-            let verdict = if cost <= 6.0 { "met" } else { "MISSED" };
-            println!("  target <= 6.0 {what:30} {cost:6.2} {verdict}");
-            figures.push(serde_json::json!({"name": format!("sixteen sizes, {name}, in {what}"), "value": cost, "unit": "runs"}));
+            figure(&format!("sixteen sizes, {name}, in {what}"), cost, "runs");
         }
     }
 }
 
-fn threads(path: &Path, figures: &mut Vec<serde_json::Value>) {
+fn threads(path: &Path) {
     let (setup, spec) = (setup("mesi", 32 << 10, 8, false), HierarchySpec::default());
     let timed = |count: usize| {
         let start = Instant::now();
@@ -102,19 +93,18 @@ fn threads(path: &Path, figures: &mut Vec<serde_json::Value>) {
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     for count in [1, 2, 4, 8].into_iter().filter(|count| *count <= cores) {
-        if !wanted(&format!("one run on {count} threads")) {
+        let name = format!("one run on {count} threads");
+        if !wanted(&name) {
             continue;
         }
         let mut ratios: Vec<f64> = (0..REPEATS).map(|_| timed(1) / timed(count)).collect();
         ratios.sort_by(f64::total_cmp);
-        let whole = ratios[ratios.len() / 2];
-        println!("one run on {count} threads: {whole:.2} times as fast");
-        figures.push(serde_json::json!({"name": format!("one run on {count} threads"), "value": whole, "unit": "times as fast"}));
+        figure(&name, ratios[ratios.len() / 2], "times as fast");
     }
 }
 
 /// A captured trace on two threads, one of which reads, against one: what `simulate` does with two.
-fn read_ahead(path: &Path, figures: &mut Vec<serde_json::Value>) {
+fn read_ahead(path: &Path) {
     let (setup, spec) = (setup("mesi", 2 << 20, 2, true), HierarchySpec::default());
     let timed = |run: Run| {
         let mut source = CapturedOrder::open(path).expect("a captured trace");
@@ -125,11 +115,7 @@ fn read_ahead(path: &Path, figures: &mut Vec<serde_json::Value>) {
     let ratio = || timed(functional::run_on) / timed(functional::run_ahead);
     let mut ratios: Vec<f64> = (0..REPEATS).map(|_| ratio()).collect();
     ratios.sort_by(f64::total_cmp);
-    let whole = ratios[ratios.len() / 2];
-    println!("a captured trace read on a thread of its own: {whole:.2} times as fast");
-    figures.push(
-        serde_json::json!({"name": "a captured trace on 2 threads", "value": whole, "unit": "times as fast"}),
-    );
+    figure("a captured trace on 2 threads", ratios[ratios.len() / 2], "times as fast");
 }
 
 fn main() {
@@ -138,24 +124,19 @@ fn main() {
     std::fs::create_dir_all(&folder).expect("temporary folder");
     let path = folder.join("trace.raw16");
     write_raw16(&trace(&OLTP, PROCESSORS as u64, length.unwrap_or(8_000_000)), &path);
-    let mut figures = Vec::new();
-    threads(&path, &mut figures);
+    threads(&path);
     let captured = std::env::var_os("SERVSIM_BENCH_TRACE").map(PathBuf::from);
     if let Some(captured) = captured.as_deref().filter(|_| wanted("a captured trace")) {
-        read_ahead(captured, &mut figures);
+        read_ahead(captured);
     }
     let raw16 = |machines: usize| -> Box<dyn GlobalSource> {
         let open = if machines == 1 { Raw16::unsurveyed } else { Raw16::open };
         Box::new(open(&path, PROCESSORS).expect("a well-formed file"))
     };
-    sizes("", &raw16, &mut figures);
+    sizes("", &raw16);
     if let Some(captured) = captured {
-        sizes(
-            "captured, ",
-            &|_| Box::new(CapturedOrder::open(&captured).expect("a captured trace")),
-            &mut figures,
-        );
+        sizes("captured, ", &|_| Box::new(CapturedOrder::open(&captured).expect("a captured trace")));
     }
     let _ = std::fs::remove_dir_all(&folder);
-    println!("{}", serde_json::json!({"figures": figures}));
+    print_figures();
 }

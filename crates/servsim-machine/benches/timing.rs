@@ -14,16 +14,12 @@ use servsim_machine::warm::{warm_up, Amount};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+mod support;
+use support::{figure, print_figures, CpuTime};
+
 #[path = "../tests/it/support/setup.rs"]
 mod setup;
 use setup::setup;
-
-/// Nanoseconds this process has had a processor, from the kernel's accounting.
-fn cpu_nanos() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/schedstat").expect("a Linux host");
-    let nanos = text.split_whitespace().next().and_then(|field| field.parse().ok());
-    nanos.expect("nanoseconds on a processor")
-}
 
 /// `tasks` streams of `length` references: runs of fetches, own data, one reference in a hundred
 /// to data that all share.
@@ -61,9 +57,9 @@ fn rate(source: &dyn TaskSource, overrides: &[String]) -> f64 {
     let machine = Machine::from_toml("", "bench", overrides).expect("valid");
     let setup = setup(&machine);
     let model = Model::new(&machine, &setup, None, 0);
-    let start = cpu_nanos();
+    let start = CpuTime::now();
     let result = run(source, &model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).expect("runs");
-    result.counters.total_references() as f64 * 1e3 / (cpu_nanos() - start) as f64
+    result.counters.total_references() as f64 / 1e6 / start.elapsed_seconds()
 }
 
 /// What warming without time is worth: the first 20 million references by functional warming, by the
@@ -71,34 +67,23 @@ fn rate(source: &dyn TaskSource, overrides: &[String]) -> f64 {
 fn worth(source: &dyn TaskSource) {
     let machine = Machine::from_toml("", "bench", &["processors=4".to_owned()]).expect("valid");
     let model = Model::new(&machine, &setup(&machine), Some(1), 0);
-    let begin = cpu_nanos();
+    let begin = CpuTime::now();
     let start =
         warm_up(source, &model.shape(), Amount::References(20_000_000), &mut |_| true).expect("warms");
-    let functional = cpu_nanos() - begin;
+    figure("warming of 20 M references, functional", begin.elapsed_seconds(), "s");
     let timed_model = Model::new(&machine, &setup(&machine), Some(1), start.transactions);
-    let begin = cpu_nanos();
+    let begin = CpuTime::now();
     run(source, &timed_model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).expect("runs");
-    let timed = cpu_nanos() - begin;
-    let begin = cpu_nanos();
+    figure("a transaction after as many that are timed", begin.elapsed_seconds(), "s");
+    let begin = CpuTime::now();
     run_from(source, &model, Some(&start), 1, &AtomicBool::new(false), &AtomicU64::new(0)).expect("runs");
-    let warm = cpu_nanos() - begin;
-    let seconds = |nanos: u64| nanos as f64 / 1e9;
-    println!(
-        "functional warming of {} transactions {:.2} s; a run of 1 transaction after as many timed {:.2} s, from there {:.2} s",
-        start.transactions,
-        seconds(functional),
-        seconds(timed),
-        seconds(warm)
-    );
+    figure("a transaction from a warm start", begin.elapsed_seconds(), "s");
 }
 
 fn main() {
-    let mut figures = Vec::new();
-    let mut report = |name: &str, source: &dyn TaskSource, processors: usize| {
+    let report = |name: &str, source: &dyn TaskSource, processors: usize| {
         let value = rate(source, &[format!("processors={processors}")]);
-        println!("{name}, {processors:>2} processors {value:>8.1} M refs/s");
-        let name = format!("{name}, {processors} processors");
-        figures.push(serde_json::json!({"name": name, "value": value, "unit": "M references/s/core"}));
+        figure(&format!("{name}, {processors} processors"), value, "M references/s/core");
     };
     let source = synthetic(32, 500_000);
     for processors in [1, 4, 8, 16] {
@@ -112,5 +97,5 @@ fn main() {
         }
         worth(&source);
     }
-    println!("{}", serde_json::json!({"figures": figures}));
+    print_figures();
 }

@@ -1,4 +1,4 @@
-//! Synthetic traces and the processor time of the benches.
+//! Synthetic traces, the processor time of the benches, and what they print.
 
 #![allow(dead_code)] // each bench uses its share
 
@@ -6,6 +6,28 @@ use servsim_core::reference::KERNEL;
 use servsim_core::{Op, RandomStream, Record};
 use std::io::Write;
 use std::path::Path;
+use std::sync::Mutex;
+
+/// What was measured, for the last line.
+static FIGURES: Mutex<Vec<serde_json::Value>> = Mutex::new(Vec::new());
+
+/// Prints a figure, and keeps it for the last line.
+pub fn figure(name: &str, value: f64, unit: &str) {
+    println!("{name:84} {value:10.4} {unit}");
+    let figure = serde_json::json!({"name": name, "value": value, "unit": unit});
+    FIGURES.lock().expect("one thread").push(figure);
+}
+
+/// The last line: one JSON object with all figures, which `make bench` reads.
+pub fn print_figures() {
+    println!("{}", serde_json::json!({"figures": *FIGURES.lock().expect("one thread")}));
+}
+
+/// Whether the words after `--` select this line; without any, all are.
+pub fn wanted(name: &str) -> bool {
+    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-')).peekable();
+    words.peek().is_none() || words.any(|word| name.contains(&word))
+}
 
 /// Processor time of this process, from the kernel's accounting: other load on the host does not
 /// count as ours.
