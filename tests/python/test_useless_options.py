@@ -50,6 +50,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("disk", "evaluate", "r.csv", "-m", "a.model", "--slots", 2, "--model", "ssd"), "--model, --slots would"),
         (("disk", "reorganize", "r.csv", "-m", "a.model", "--model", "paper"), "a.model is fitted already"),
         (("disk", "evaluate", "r.csv", "--model", "paper", "--drive", "x"), "leave out --drive x"),
+        (("disk", "evaluate", "r.csv", "--allow-other-device"), "--allow-other-device would change nothing here"),
+        (("disk", "reorganize", "r.csv", "--allow-other-device"), "the model is fitted to this trace"),
     ],
 )
 def test_an_option_that_would_change_nothing_is_refused(

@@ -159,7 +159,7 @@ def evaluate(
     """
     from servsim import disk
 
-    _refuse_to_fit(context, model_file)
+    _refuse_useless_of_models(context, model_file)
     truths = [(factor, trace.source(path)) for factor, path in _truths(truth or [])]
     with Progress() as progress:
         progress("judging the model")
@@ -276,7 +276,7 @@ def reorganize(
     """
     from servsim import disk
 
-    _refuse_to_fit(context, model_file)
+    _refuse_useless_of_models(context, model_file)
     result, maps = disk.reorganize(
         trace.source(),
         policies=policy or ["hot-block", "organ-pipe"],
@@ -370,8 +370,10 @@ def capture(
     print(f"wrote {output}{own if report.get('by_tracer') else ''}")
 
 
-def _refuse_to_fit(context: typer.Context, model_file: str | None) -> None:
-    """Refuse options of fitting, as far as the command has them, beside a model that is fitted."""
+def _refuse_useless_of_models(context: typer.Context, model_file: str | None) -> None:
+    """Refuse options of fitting beside a model, and without one those of other models, as far as they are there."""
     if model_file is not None:
         of_fitting = {field.name for field in fields(Fitting)} - {"train", "seed"}
         refuse_useless(context, f"{model_file} is fitted already", *(of_fitting & context.params.keys()))
+    else:
+        refuse_useless(context, "the model is fitted to this trace", "allow_other_device")
