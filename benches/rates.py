@@ -14,16 +14,11 @@ from common import ROOT, write_between
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from bench import aimed
+from bench import aimed, number
 
 MARKS = ("<!-- rates: written by benches/rates.py --page -->", "<!-- rates end -->")
-#: Benchmarks without a table of their own.
-SHOWN = ("engines", "capture", "timing", "nodes", "passes", "slowdown", "slowdown, several busy")
-
-
-def number(value: float) -> str:
-    """Return a value to three digits, whole from a hundred on."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+#: Benchmarks without a table or a picture of their own.
+SHOWN = ("engines", "capture", "timing", "passes", "slowdown", "slowdown, several busy")
 
 
 def row(figure: dict[str, Any]) -> str:

@@ -107,12 +107,16 @@ def host() -> dict[str, Any]:
     }
 
 
+def number(value: float) -> str:
+    """Return a value to three digits, whole from a hundred on."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 def aimed(row: dict[str, Any]) -> str:
     """Return what is aimed at, and whether the median misses it."""
-    if (least := row.get("at_least")) is not None:
-        return f"at least {least:g}" + ("" if row["median"] >= least else ", missed")
-    if (most := row.get("at_most")) is not None:
-        return f"at most {most:g}" + ("" if row["median"] <= most else ", missed")
+    for key, word, sign in (("at_least", "at least", 1), ("at_most", "at most", -1)):
+        if (aim := row.get(key)) is not None:
+            return f"{word} {number(aim)}" + ("" if sign * row["median"] >= sign * aim else ", missed")
     return ""
 
 
