@@ -145,6 +145,17 @@ def test_bounds_bracket_the_curve() -> None:
     assert bounds(lazowska())[0]["bottleneck"] == "disk a"
 
 
+@pytest.mark.parametrize(
+    ("load", "shown"),
+    [("population = 0", "0-0 "), ('rate = "2 /s"', "100 ms or more"), ("population = 1", "100 ms-100 ms")],
+)
+def test_bounds_are_shown_without_customers_and_without_an_upper_one(load: str, shown: str, tmp_path: Path) -> None:
+    (tmp_path / "m.toml").write_text(f'[[class]]\nname = "a"\n{load}\n[[station]]\nname = "s"\ndemand = "100 ms"\n')
+    command = [Path(sys.executable).with_name("servsim"), "model", "bounds", tmp_path / "m.toml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and shown in done.stdout, done.stdout + done.stderr
+
+
 def test_a_sweep_agrees_with_single_solutions() -> None:
     rows = [[0.1, 0.2 + i * 0.01] for i in range(20)]
     together = sweep(rows, [1.0] * 20, [10] * 20)

@@ -209,6 +209,16 @@ def test_curves_of_several_classes_have_no_teeth() -> None:
     assert set(found["solver"]) == {"mva"}
 
 
+def test_a_curve_begins_with_nobody_and_needs_somebody() -> None:
+    for users in ([Closed("a", 2, think=1.0)], [Closed("a", 1, think=1.0), Closed("b", 1, think=1.0)]):
+        found = curve(Network(users, [Station("s", 0.1)]), [0, 2])
+        assert found["throughput"][0] == 0.0 and found["response"][0] is None
+        assert found["throughput"][1] == pytest.approx(2 / 1.10909, rel=1e-4)
+        nobody = [replace(one, population=0) for one in users]
+        with pytest.raises(UsageError, match="give a class a population of at least 1"):
+            curve(Network(nobody, [Station("s", 0.1)]), [2])
+
+
 @pytest.mark.parametrize("network", [one_server(), Network([Closed("a", 4, think=1.0)], [Station("s", 0.5)])])
 def test_a_plot_names_its_solver_and_bounds_and_is_a_png_when_that_is_asked_for(
     network: Network, tmp_path: Path

@@ -187,12 +187,12 @@ fn model_curve(
 
 fn point(network: &Network, population: usize, solver: &str, options: &Options) -> Result<Point, ModelError> {
     let mut network = network.clone();
-    let total = network.population().max(1) as f64;
+    let total = network.population() as f64;
     let closed = network.closed();
-    if closed.is_empty() {
+    if closed.is_empty() || total == 0.0 {
         return Err(ModelError::invalid(
-            "a curve over population needs a closed class",
-            "give a class a population",
+            "a curve over population needs a closed class with customers, whose proportions it keeps",
+            "give a class a population of at least 1",
         ));
     }
     for c in closed {

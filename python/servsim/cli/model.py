@@ -118,12 +118,19 @@ def bounds(file: Path = File, as_json: bool = Json) -> None:
                 b["name"],
                 f"{b['throughput']['low']:.5g}-{b['throughput']['high']:.5g}",
                 f"{balanced['low']:.5g}-{balanced['high']:.5g}" if balanced else "-",
-                f"{time_text(b['response']['low'])}-{time_text(b['response']['high'])}",
+                _between(b["response"]["low"], b["response"]["high"]),
                 b["bottleneck"],
                 f"{b['knee']:.1f}" if b["knee"] is not None else "-",
             ]
         )
     table(["class", "throughput /s", "balanced jobs /s", "response", "bottleneck", "knee"], rows)
+
+
+def _between(low: float | None, high: float | None) -> str:
+    """Write the bounds of a time; the upper one is None where there is none, both are of a class without anybody."""
+    if high is None:
+        return "-" if low is None else f"{time_text(low)} or more"
+    return f"{time_text(low)}-{time_text(high)}"
 
 
 def allocate(

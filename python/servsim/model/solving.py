@@ -139,7 +139,12 @@ def curve(network: Network, populations: Sequence[int], solver: str = "auto") ->
     dict of list
         Columns ``population, throughput, response, low, high, solver``; ``low`` and ``high`` bound the
         throughput and are None for several classes. Between populations at which all classes have
-        whole customers in proportion, several classes are interpolated.
+        whole customers in proportion, several classes are interpolated. Nobody has no response time: None.
+
+    Raises
+    ------
+    UsageError
+        For a model without customers, whose proportions could be kept.
     """
     closed = [c for c in network.classes if isinstance(c, Closed)]
     if len(closed) > 1 and sum(c.population for c in closed) > 0:
@@ -176,7 +181,9 @@ def _between(network: Network, closed: Sequence[Closed], total: int, solver: str
             classes = [replace(c, population=named[c.name]) if isinstance(c, Closed) else c for c in network.classes]
             found.append((weight, _points(replace(network, classes=classes), [sum(counts)], solver)[0]))
     all_weights = sum(weight for weight, _ in found)
-    # Nobody at all has no response time, and no throughput either.
+    if not found:
+        nothing = {"throughput": 0.0, "response": None, "low": None, "high": None, "solver": None}
+        return {"population": total, **nothing}
     mixed = {
         "throughput": sum(weight * point["throughput"] for weight, point in found),
         "response": sum(weight * point["response"] for weight, point in found) / all_weights,

@@ -21,7 +21,7 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use crate::error::ModelError;
-use crate::network::Network;
+use crate::network::{Class, Network};
 use crate::options::Options;
 use crate::solution::{ClassResult, Interval, Solution};
 use crate::solvers::mixed;
@@ -84,7 +84,7 @@ impl<'a> Simulation<'a> {
     /// Runs the pilot, with the plan's seed.
     ///
     /// # Errors
-    /// [`ModelError::Invalid`] for more than [`MOST_CUSTOMERS`] and absurd visit counts; [`ModelError::Interrupted`].
+    /// [`ModelError::Invalid`] for nobody, more than [`MOST_CUSTOMERS`] and absurd visit counts; [`ModelError::Interrupted`].
     pub fn new(network: &'a Network, plan: &Plan) -> Result<Self, ModelError> {
         if network.population() > MOST_CUSTOMERS {
             let plain = network.pools.is_empty() && network.forks.is_empty();
@@ -96,6 +96,12 @@ impl<'a> Simulation<'a> {
                     network.population()
                 ),
                 remedy,
+            ));
+        }
+        if network.classes.iter().all(Class::is_nobody) {
+            return Err(ModelError::invalid(
+                "the model has nobody to simulate: all its classes are without customers",
+                "give one of them a population of at least 1",
             ));
         }
         deadlock::check(network)?;

@@ -150,17 +150,18 @@ fn pool_limit(network: &Network, pool: usize, class: usize) -> f64 {
     network.pools[pool].size as f64 / shortest_hold(network, pool, class)
 }
 
-/// Longest mean response time of a class that is alone in the system, seconds, with `population` of it. Whenever somebody is
-/// neither thinking nor at a delay that nobody waits for, some station works at its slowest speed at least: who waits for a
-/// unit of a pool or for another branch waits for somebody who is served.
-fn longest_alone(network: &Network, class: usize, population: f64) -> f64 {
+/// Longest mean response time of a class that is alone in the system, seconds. Whenever somebody is neither thinking nor at
+/// a delay that nobody waits for, some station works at its slowest speed at least: who waits for a unit of a pool or for
+/// another branch waits for somebody who is served.
+fn longest_alone(network: &Network, class: usize) -> f64 {
+    let population = network.population();
     let awaited = |k: usize| {
         network.forks.iter().any(|fork| fork.stations().any(|s| s == k))
             || network.pools.iter().any(|pool| network.held(pool, k, class) > 0.0)
     };
     let of = |(k, station): (usize, &Station)| match station.speed {
         Speed::Delay if !awaited(k) => station.demands[class],
-        _ => population * station.demands[class] / slowest(&station.speed, network.population()),
+        _ => population as f64 * station.demands[class] / slowest(&station.speed, population),
     };
     network.stations.iter().enumerate().map(of).sum()
 }
@@ -272,8 +273,10 @@ fn class_bounds(network: &Network, class: usize) -> ClassBounds {
     // With open classes present no finite pessimistic bound follows from demands alone.
     let alone = network.classes.len() == 1;
     let simple = network.pools.is_empty() && network.forks.is_empty();
-    let low = if alone {
-        n / (think + longest_alone(network, class, n))
+    let low = if population == 0 {
+        0.0
+    } else if alone {
+        n / (think + longest_alone(network, class))
     } else if has_open || !simple || gives_way(network, class) {
         0.0
     } else {

@@ -101,6 +101,18 @@ fn sensitivity_of_an_open_network_is_refused() {
 }
 
 #[test]
+fn a_model_without_anybody_has_bounds_of_nothing_and_cannot_be_simulated() {
+    let network = Network::single(0, 0.0, &[0.1]);
+    let [bound] = &servsim_model::solvers::bounds::bounds(&network).unwrap()[..] else { panic!() };
+    assert_eq!((bound.throughput.low, bound.throughput.high), (0.0, 0.0));
+    assert!(error(&network, "simulation").contains("nobody to simulate"));
+    let options = Options { percentiles: vec![90.0], ..Options::default() };
+    let solution = solve(&network, "auto", &options).unwrap();
+    assert!(solution.throughput() == 0.0 && solution.classes[0].percentiles.is_empty());
+    assert!(solution.notes.iter().any(|note| note.contains("percentiles withheld: the model has nobody")));
+}
+
+#[test]
 fn sensitivity_without_product_form_is_refused() {
     let of = |change: &dyn Fn(&mut Station)| {
         let classes = vec![Class::closed("a", 5, 1.0), Class::closed("b", 3, 1.0)];
