@@ -145,6 +145,17 @@ def test_bounds_bracket_the_curve() -> None:
     assert bounds(lazowska())[0]["bottleneck"] == "disk a"
 
 
+def test_a_class_that_only_thinks_has_no_response_that_depends_on_anything(tmp_path: Path) -> None:
+    idle, busy = Closed("idle", 2, think=1.0), Closed("busy", 3, think=1.0)
+    network = Network([idle, busy], [Station("cpu", {"idle": 0.0, "busy": 0.1})])
+    found = sensitivity(network).data["elasticities"]
+    assert {e["of"] for e in found if e["response"] is None} == {"idle"} and len(found) == 8
+    (tmp_path / "m.toml").write_text(network.to_toml())
+    command = [Path(sys.executable).with_name("servsim"), "model", "sensitivity", tmp_path / "m.toml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "idle to think of idle" in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("load", "shown"),
     [("population = 0", "0-0 "), ('rate = "2 /s"', "100 ms or more"), ("population = 1", "100 ms-100 ms")],

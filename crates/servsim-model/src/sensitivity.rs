@@ -28,8 +28,8 @@ pub struct Elasticity {
     pub value: f64,
     /// Relative change of throughput per relative change of the parameter.
     pub throughput: f64,
-    /// Relative change of the response time per relative change of the parameter.
-    pub response: f64,
+    /// Relative change of the response time per relative change of the parameter; `None` of a class that only thinks.
+    pub response: Option<f64>,
     /// Derivative of throughput, requests per second per second of demand; `None` at value 0.
     pub derivative: Option<f64>,
 }
@@ -116,7 +116,7 @@ fn class_elasticities(
 ) -> Vec<Elasticity> {
     let x = full.throughput[r];
     let cycle = closed.population[r] as f64 / x;
-    let response = cycle - closed.think[r];
+    let response = Some(cycle - closed.think[r]).filter(|_| network.total_demand(r) > 0.0);
     let entry = |station: &str, c: usize, value: f64, throughput: f64, is_own_think: bool| Elasticity {
         of: network.classes[r].name.clone(),
         station: station.into(),
@@ -124,7 +124,8 @@ fn class_elasticities(
         value,
         throughput,
         // R = N/X - Z
-        response: (-cycle * throughput - if is_own_think { value } else { 0.0 }) / response,
+        response: response
+            .map(|response| (-cycle * throughput - if is_own_think { value } else { 0.0 }) / response),
         derivative: (value > 0.0).then(|| throughput * x / value),
     };
     let mut entries = Vec::new();

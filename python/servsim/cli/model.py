@@ -190,7 +190,7 @@ def sensitivity(
             f"{e['of']} to {e['station']} of {e['class']}",
             time_text(e["value"]),
             f"{e['throughput']:+.5f}",
-            f"{e['response']:+.5f}",
+            "-" if e["response"] is None else f"{e['response']:+.5f}",
         ]
         for e in found.data["elasticities"]
     ]
