@@ -4,6 +4,7 @@ import json
 import math
 import random
 import re
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -207,6 +208,14 @@ def test_curves_of_several_classes_have_no_teeth() -> None:
     assert found["throughput"][9] == pytest.approx(whole.throughput)
     assert found["response"][9] == pytest.approx(whole.response)
     assert set(found["solver"]) == {"mva"}
+
+
+def test_what_has_no_bound_is_null_in_json(tmp_path: Path) -> None:
+    (tmp_path / "m.toml").write_text(one_server().to_toml())
+    command = [Path(sys.executable).with_name("servsim"), "model", "size", tmp_path / "m.toml", "--json"]
+    done = subprocess.run([*command, "--goal", "mean <= 1000 s"], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert found["beyond"] is None and found["load"] > 0.0
 
 
 def test_a_curve_begins_with_nobody_and_needs_somebody() -> None:

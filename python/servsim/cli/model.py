@@ -1,14 +1,12 @@
 """``servsim model``: solve, bound, fit, allocate and question queueing models."""
 
-import json
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from servsim.cli.model_solution import show, show_effects
-from servsim.cli.model_text import table, time_text
+from servsim.cli.model_text import print_json, table, time_text
 from servsim.cli.options import refuse_useless
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
@@ -43,10 +41,6 @@ def register(app: typer.Typer, asked: str = "") -> None:
         if not known or asked in names:
             import_module(f"servsim.cli.{module}").register(group)
     app.add_typer(group, name="model")
-
-
-def _print_json(schema: str, data: dict[str, Any]) -> None:
-    typer.echo(json.dumps({"schema": schema, **data}))
 
 
 def solve(
@@ -96,7 +90,7 @@ def solve(
             save(plot, network, solution, up_to, solver, progress)
         typer.echo(f"wrote {plot}", err=True)
     if as_json:
-        _print_json("servsim.model.solve/1", solution.data)
+        print_json({"schema": "servsim.model.solve/1", **solution.data})
         return
     show(solution.data, solution.accuracy, percentile)
 
@@ -108,7 +102,7 @@ def bounds(file: Path = File, as_json: bool = Json) -> None:
 
     found = run(read(file))
     if as_json:
-        _print_json("servsim.model.bounds/1", {"classes": found})
+        print_json({"schema": "servsim.model.bounds/1", "classes": found})
         return
     rows = []
     for b in found:
@@ -145,7 +139,7 @@ def allocate(
     with naming(file):
         found = run(text)
     if as_json:
-        _print_json("servsim.model.allocate/1", found.data)
+        print_json({"schema": "servsim.model.allocate/1", **found.data})
         return
     best = found.data["best"]
     columns = found.columns()
@@ -177,13 +171,13 @@ def sensitivity(
     if what_if:
         effects = ask(network, solver)
         if as_json:
-            _print_json("servsim.model.what_if/1", {"effects": effects})
+            print_json({"schema": "servsim.model.what_if/1", "effects": effects})
             return
         show_effects(effects)
         return
     found = run(network)
     if as_json:
-        _print_json("servsim.model.sensitivity/1", found.data)
+        print_json({"schema": "servsim.model.sensitivity/1", **found.data})
         return
     rows = [
         [
@@ -204,7 +198,7 @@ def solvers(as_json: bool = Json) -> None:
 
     found = run()
     if as_json:
-        _print_json("servsim.model.solvers/1", {"solvers": found})
+        print_json({"schema": "servsim.model.solvers/1", "solvers": found})
         return
     for s in found:
         typer.echo(f"{s['name']:<12} {s['nature']:<12} {s['summary']}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from servsim.cli.model_text import table, time_text
+from servsim.cli.model_text import print_json, table, time_text
 from servsim.errors import UsageError
 from servsim.files import atomic_write
 
@@ -88,7 +88,7 @@ def fit(
     if output is not None:
         _write_model(output, found, load, think, fcfs)
     if as_json:
-        typer.echo(json.dumps({"schema": "servsim.model.fit/1", **found.data}))
+        print_json({"schema": "servsim.model.fit/1", **found.data})
         return
     _show(found.data)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from servsim.cli import options as shared
-from servsim.cli.model_text import interval, milliseconds, spread, table
+from servsim.cli.model_text import interval, milliseconds, print_json, spread, table
 from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
@@ -63,7 +63,7 @@ def fit_results(file: Path, as_json: bool) -> None:
             for d in found
         ]
         throughput = _plain(measured.throughput(result))
-        typer.echo(json.dumps({"schema": "servsim.model.demands/1", "throughput": throughput, "demands": demands}))
+        print_json({"schema": "servsim.model.demands/1", "throughput": throughput, "demands": demands})
         return
     rows = [
         [f"{d.station} / {d.kind}", interval(d.visits), "-" if d.demand_s is None else milliseconds(d.demand_s), d.note]
@@ -130,7 +130,7 @@ def measure(
     tables = measured.accesses_by_table(results[1], TABLES)
     work = measured.work_by_kind(results[1])
     if as_json:
-        typer.echo(json.dumps(_measured_document(rates, tables, work)))
+        print_json(_measured_document(rates, tables, work))
         return
     _show_measured(rates, tables, work, replications)
 
@@ -233,7 +233,7 @@ def verify(
             threads=threads,
         )
     if as_json:
-        typer.echo(json.dumps(found.as_document()))
+        print_json(found.as_document())
     else:
         _verified(found)
     if not found.holds:

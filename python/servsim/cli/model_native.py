@@ -1,12 +1,11 @@
 """``servsim model native``: the model's predictions beside native runs of this host."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from servsim.cli.model_text import say, table
+from servsim.cli.model_text import print_json, say, table
 
 
 def register(group: typer.Typer) -> None:
@@ -46,7 +45,7 @@ def native(
     measure = module.measuring(measured, kept, clock_hz, say)
     found = module.compare(measured, chosen, seeds, measure, clock_hz)
     if as_json:
-        typer.echo(json.dumps(found.as_document()))
+        print_json(found.as_document())
     else:
         _show(found, module.PAPER_PERCENT)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from servsim.cli.model_text import note_solvers, table, time_text
+from servsim.cli.model_text import note_solvers, print_json, table, time_text
 from servsim.cli.options import load_range, refuse_useless
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
@@ -123,7 +123,7 @@ def predict(
         typer.echo(f"wrote {table_file}", err=True)
     if as_json:
         answer = {"schema": "servsim.model.predict/1", "points": columns, "saturated": saturated, "measured": points}
-        typer.echo(json.dumps(answer))
+        print_json(answer)
         return
     rows_text = []
     for i, at in enumerate(columns["load"]):
@@ -179,7 +179,7 @@ def size(
         with Progress() as progress:
             found = most(network, wanted, solver, progress)
         if as_json:
-            typer.echo(json.dumps({"schema": "servsim.model.size/1", "goal": goal, "unit": unit, **found}))
+            print_json({"schema": "servsim.model.size/1", "goal": goal, "unit": unit, **found})
             return
         typer.echo(f"{found['load']:.4g} {unit}: {time_text(found['measured'])}; beyond: {_finite(found['beyond'])}")
         if "load_low" in found:
@@ -193,9 +193,7 @@ def size(
     with Progress() as progress:
         choices = cheapest(network, wanted, numbers(cost, "--cost"), up_to, solver, progress)
     if as_json:
-        typer.echo(
-            json.dumps({"schema": "servsim.model.size/1", "goal": goal, "load": load_of(network), "choices": choices})
-        )
+        print_json({"schema": "servsim.model.size/1", "goal": goal, "load": load_of(network), "choices": choices})
         return
     typer.echo(f"{goal} at {load_of(network):.4g} {unit}:")
     names = list(choices[0]["servers"])
@@ -234,9 +232,7 @@ def forecast(
     with Progress() as progress:
         rows = run(network, wanted, growth / 100.0, periods, solver, progress)
     if as_json:
-        for row in rows:
-            row["measured"] = row["measured"] if math.isfinite(row["measured"]) else None
-        typer.echo(json.dumps({"schema": "servsim.model.forecast/1", "goal": goal, "periods": rows}))
+        print_json({"schema": "servsim.model.forecast/1", "goal": goal, "periods": rows})
         return
     lines = [
         [

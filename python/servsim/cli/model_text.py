@@ -1,7 +1,8 @@
 """What the commands of ``servsim model`` print with: columns, times, estimates and their intervals."""
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,19 @@ if TYPE_CHECKING:
 def say(text: str) -> None:
     """Print progress, on standard error."""
     terminal.say(f"servsim: {text}")
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print a document; what is without bound, such as the response of a saturated model, is null in it."""
+    typer.echo(json.dumps(_finite(document), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def table(header: list[str], rows: list[list[str]]) -> None:
