@@ -31,7 +31,7 @@ pub fn irregular(network: &Network) -> Option<(&'static str, &Station)> {
 ///
 /// # Errors
 /// [`ModelError::Unsupported`].
-pub fn demand(network: &Network, what: &str, remedy: Option<&str>) -> Result<(), ModelError> {
+pub fn require(network: &Network, what: &str, remedy: Option<&str>) -> Result<(), ModelError> {
     const ANOTHER: &str = "use `auto` or `simulation`";
     let refused = |feature: &str, place: &str, usual: &str| {
         Err(ModelError::unsupported(what, feature, place, remedy.unwrap_or(usual)))

@@ -147,6 +147,6 @@ fn refuse(network: &Network) -> Result<(), ModelError> {
             let class = &network.classes[c].name;
             Err(ModelError::unsupported("sensitivity", "open classes", class, WHAT_IFS))
         }
-        None => product_form::demand(network, "sensitivity", Some(WHAT_IFS)),
+        None => product_form::require(network, "sensitivity", Some(WHAT_IFS)),
     }
 }

@@ -48,7 +48,7 @@ fn means(network: &Network, name: &str, options: &Options) -> Result<Solution, M
     let mut solution = match solver.run {
         Run::Whole(run) => run(network, options)?,
         Run::Closed(run) => {
-            product_form::demand(network, name, None)?;
+            product_form::require(network, name, None)?;
             let (mut solution, _) = mixed::solve(network, run, &options.tolerance)?;
             if solver.nature == Nature::Approximate {
                 note_servers(network, &mut solution);

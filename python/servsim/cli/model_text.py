@@ -22,14 +22,14 @@ def say(text: str) -> None:
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print a document; what is without bound, such as the response of a saturated model, is null in it."""
-    typer.echo(json.dumps(_finite(document), allow_nan=False))
+    typer.echo(json.dumps(_with_nulls(document), allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
+def _with_nulls(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _finite(one) for key, one in value.items()}
+        return {key: _with_nulls(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_with_nulls(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
