@@ -10,7 +10,7 @@
 //! there, whatever waits for what: as little as one request at a time is its lower bound.
 
 use crate::error::ModelError;
-use crate::network::{Discipline, Fork, Load, Network, Part, Pool, Speed, Station};
+use crate::network::{Discipline, Fork, Load, Network, Part, Speed, Station};
 use crate::solvers::mixed::asked_of_ranked;
 use serde::Serialize;
 
@@ -111,9 +111,9 @@ fn sums(network: &Network, class: usize) -> Sums {
     sums
 }
 
-/// Shortest mean time that a request spends at a station, all visits, seconds.
-fn shortest_stay(network: &Network, station: &Station, class: usize) -> f64 {
-    station.demands[class] / best_per_customer(&station.speed, network.population())
+/// Shortest mean time in which a station serves a demand, seconds both.
+fn shortest_stay(network: &Network, station: usize, demand: f64) -> f64 {
+    demand / best_per_customer(&network.stations[station].speed, network.population())
 }
 
 /// Shortest mean response time of a class, nobody waiting, seconds: what it needs of stations one after the other, and
@@ -122,14 +122,14 @@ fn shortest(network: &Network, class: usize) -> f64 {
     let forked: Vec<usize> = network.forks.iter().flat_map(Fork::stations).collect();
     let inner: Vec<usize> = network.forks.iter().flat_map(Fork::inner).collect();
     let alone = (0..network.stations.len()).filter(|k| !forked.contains(k));
-    let stay = |k| shortest_stay(network, &network.stations[k], class);
+    let stay = |k: usize| shortest_stay(network, k, network.stations[k].demands[class]);
     let outer = (0..network.forks.len()).filter(|f| !inner.contains(f));
     alone.map(stay).sum::<f64>() + outer.map(|f| shortest_fork(network, f, class)).sum::<f64>()
 }
 
 fn shortest_fork(network: &Network, fork: usize, class: usize) -> f64 {
     let part = |part: &Part| match *part {
-        Part::Station(k) => shortest_stay(network, &network.stations[k], class),
+        Part::Station(k) => shortest_stay(network, k, network.stations[k].demands[class]),
         Part::Fork(inner) => shortest_fork(network, inner, class),
     };
     network.forks[fork].branches.iter().map(|branch| branch.iter().map(part).sum()).fold(0.0, f64::max)
@@ -137,11 +137,9 @@ fn shortest_fork(network: &Network, fork: usize, class: usize) -> f64 {
 
 /// Shortest mean time that a request holds a unit of a pool, pools within included, seconds.
 fn shortest_hold(network: &Network, pool: usize, class: usize) -> f64 {
-    let own = |(k, station): (usize, &Station)| {
-        network.held(&network.pools[pool], k, class) / best_per_customer(&station.speed, network.population())
-    };
+    let own = |k| shortest_stay(network, k, network.held(&network.pools[pool], k, class));
     let within = (0..network.pools.len()).filter(|&p| network.pools[p].parent == Some(pool));
-    network.stations.iter().enumerate().map(own).sum::<f64>()
+    (0..network.stations.len()).map(own).sum::<f64>()
         + within.map(|p| shortest_hold(network, p, class)).sum::<f64>()
 }
 
@@ -219,8 +217,8 @@ fn greatest_rate(network: &Network, class: usize) -> f64 {
 /// Whether an open class keeps up whatever the closed classes do that are served before it: these leave it enough of
 /// every station even if they never wait. Whether there are units enough of a pool, demands alone do not tell.
 fn keeps_up(network: &Network, class: usize) -> bool {
-    let holds = |pool: &Pool| (0..network.stations.len()).any(|k| network.held(pool, k, class) > 0.0);
-    !network.pools.iter().any(holds)
+    let holds = |pool| shortest_hold(network, pool, class) > 0.0;
+    !(0..network.pools.len()).any(holds)
         && asked_of_ranked(network, class, |c| greatest_rate(network, c)).all(|(_, share)| share < 1.0)
 }
 
