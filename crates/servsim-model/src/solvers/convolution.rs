@@ -92,6 +92,28 @@ fn geometric_mean_number(rho: f64, n: usize) -> f64 {
     rho / (1.0 - rho) - (big + 1.0) * tail / (1.0 - tail)
 }
 
+/// Mean number at a queueing station of the open network, of whose states those of up to `population` are kept. What
+/// lies beyond the customers from which on its rate is steady is summed in closed form, for there may be millions.
+fn mean_number(demand: f64, speed: &Speed, theta: f64, population: usize) -> f64 {
+    let steady = width(speed, population);
+    let head = distribution(demand, speed, theta, steady);
+    let rho = theta * demand / speed.at(steady);
+    let beyond = population - steady;
+    let tail = geometric_mean_number(rho, beyond);
+    let weight = head[steady] * geometric_sum(rho, beyond);
+    let kept = head[..steady].iter().sum::<f64>() + weight;
+    (mean(&head[..steady]) + weight * (steady as f64 + tail)) / kept
+}
+
+/// Sum of `rho^j` for j = 0..=n.
+fn geometric_sum(rho: f64, n: usize) -> f64 {
+    let terms = n as f64 + 1.0;
+    if (rho - 1.0).abs() * terms < 1e-3 {
+        return terms;
+    }
+    -(terms * rho.ln()).exp_m1() / (1.0 - rho)
+}
+
 /// A network of one class with all delays merged into `think`.
 struct Single<'a> {
     demands: Vec<f64>,
@@ -101,23 +123,18 @@ struct Single<'a> {
 }
 
 impl Single<'_> {
-    /// Mean number present in the open network at rate `theta`.
+    /// Mean number present in the open network at rate `theta`, where queues hold `N` at most.
     fn open_population(&self, theta: f64) -> f64 {
-        let of = |k: usize| match self.speeds[k] {
-            Speed::Servers(1) => geometric_mean_number(theta * self.demands[k], self.population),
-            speed => mean(&distribution(self.demands[k], speed, theta, self.population)),
-        };
-        let delay = if self.think > 0.0 {
-            mean(&distribution(self.think, &Speed::Delay, theta, self.population))
-        } else {
-            0.0
-        };
-        delay + (0..self.demands.len()).map(of).sum::<f64>()
+        let queues = self.demands.iter().zip(&self.speeds);
+        let queued = |(demand, speed): (&f64, &&Speed)| mean_number(*demand, speed, theta, self.population);
+        self.think * theta + queues.map(queued).sum::<f64>()
     }
 
-    /// The rate at which the open network holds `N` on average (to 2 %: it only sets the scale).
+    /// The rate at which the open network holds `N` on average. It only sets the scale: 2 % are enough, but of many
+    /// customers no more than the number at a delay varies by, or what is looked for would be lost in its tail.
     fn rate(&self) -> f64 {
         let target = self.population as f64;
+        let near = target.sqrt().recip().min(0.02);
         let limit = |k: usize| self.speeds[k].capacity(self.population) / self.demands[k];
         let cap = (0..self.demands.len()).map(limit).fold(f64::INFINITY, f64::min);
         let total = self.think + self.demands.iter().sum::<f64>();
@@ -136,7 +153,7 @@ impl Single<'_> {
         for _ in 0..60 {
             let middle = (low * high).sqrt();
             let found = self.open_population(middle);
-            if (found / target - 1.0).abs() < 0.02 {
+            if (found / target - 1.0).abs() < near {
                 return middle;
             }
             if found < target {
