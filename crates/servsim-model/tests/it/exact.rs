@@ -2,7 +2,7 @@
 
 use crate::common::{oracle_throughput, random_single, random_two_class, relative, Draw};
 use servsim_model::solvers::{convolution, mixed, multi_convolution, mva};
-use servsim_model::{solve, Class, Network, Options, Speed, Station, Tolerance};
+use servsim_model::{solve, Class, Network, Options, Pool, Speed, Station, Tolerance};
 
 fn throughput(network: &Network, solver: &str) -> f64 {
     solve(network, solver, &Options::default()).unwrap().throughput()
@@ -116,6 +116,11 @@ fn a_thousand_servers_and_five_thousand_customers_match_the_closed_form() {
         (1024, 5000, 1.0, 30.0),
         (64, 500, 1.0, 0.1),
         (7, 5000, 0.3, 200.0),
+        // Just below and above what the servers can do, and hardly at work: there the tails are far away.
+        (64, 200_000, 0.01, 32.0),
+        (64, 200_000, 0.01, 31.0),
+        (300, 400_000, 0.1, 100.0),
+        (2, 3_000_000, 1e-9, 0.5),
     ] {
         let mut network = Network::single(population, think, &[demand]);
         network.stations[0].speed = Speed::Servers(servers);
@@ -126,6 +131,23 @@ fn a_thousand_servers_and_five_thousand_customers_match_the_closed_form() {
         assert!(got <= servers as f64 / demand, "above 1/Dmax");
     }
     assert!(worst <= 1e-8, "{worst:e}");
+}
+
+#[test]
+fn many_users_of_a_lock_are_as_quick_to_balance_as_few() {
+    // Groups by the number at a place are as many as states here; each is next to two others.
+    let mut locked = Network::single(30_000, 36.0, &[0.001]);
+    locked.stations[0].speed = Speed::Servers(16);
+    let single = Network::single(30_000, 36.0, &[0.001]);
+    locked.pools.push(Pool { name: "lock".into(), size: 1, parent: None, holds: vec![0.001], calls: 1.0 });
+    let exact = solve(&single, "mva", &Options::default()).unwrap();
+    for solver in ["markov", "auto"] {
+        let found = solve(&locked, solver, &Options::default()).unwrap();
+        assert_eq!(found.solver, "markov");
+        let (got, wanted) = (&found.classes[0], &exact.classes[0]);
+        assert!(relative(got.throughput, wanted.throughput) < 1e-9, "{}", got.throughput);
+        assert!(relative(got.response, wanted.response) < 1e-6, "{} {}", got.response, wanted.response);
+    }
 }
 
 #[test]

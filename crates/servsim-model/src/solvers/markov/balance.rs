@@ -81,43 +81,76 @@ fn group(chain: &Chain, place: usize, probability: &mut [f64]) {
         groups += 1;
     }
     let of = |state: usize| -> usize { rank[column[state] as usize] };
-    let (mut weight, mut flow) = (vec![0.0; groups], vec![0.0; groups * groups]);
-    for state in 0..chain.size() {
+    let into = |state: usize| chain.sources[chain.begin[state]..chain.begin[state + 1]].iter();
+    let states = 0..chain.size();
+    let apart = |to: usize| into(to).map(move |&(from, _)| of(from as usize).abs_diff(of(to))).max();
+    let mut weight = vec![0.0; groups];
+    let mut flow = Band::new(groups, states.clone().filter_map(apart).max().unwrap_or(0));
+    for state in states.clone() {
         let to = of(state);
         weight[to] += probability[state];
-        for &(from, rate) in &chain.sources[chain.begin[state]..chain.begin[state + 1]] {
-            flow[of(from as usize) * groups + to] += probability[from as usize] * rate;
+        for &(from, rate) in into(state) {
+            *flow.at(of(from as usize), to) += probability[from as usize] * rate;
         }
     }
-    let scaled = |(row, &weight): (&[f64], &f64)| row.iter().map(|f| f / weight).collect();
-    let balanced = eliminate(flow.chunks(groups).zip(&weight).map(scaled).collect());
-    for state in 0..chain.size() {
+    for (from, weight) in weight.iter().enumerate() {
+        flow.row(from).for_each(|flow| *flow /= weight);
+    }
+    let balanced = eliminate(flow);
+    for state in states {
         let here = of(state);
         probability[state] = (probability[state] * balanced[here] / weight[here]).max(LEAST);
     }
 }
 
-/// Equilibrium of a small chain given by its rates, without a subtraction (Grassmann, Taksar & Heyman,
-/// "Regenerative analysis and steady state distributions", Operations Research 33, 1985).
-fn eliminate(mut rate: Vec<Vec<f64>>) -> Vec<f64> {
-    let n = rate.len();
+/// Rates between groups in a row, of which those further apart than `width` are zero: a request comes or goes, so that
+/// hardly any number changes by more than one at a time, however many numbers there are.
+struct Band {
+    groups: usize,
+    width: usize,
+    rate: Vec<f64>,
+}
+
+impl Band {
+    fn new(groups: usize, width: usize) -> Self {
+        Self { groups, width, rate: vec![0.0; groups * (2 * width + 1)] }
+    }
+
+    /// Rate from a group to one at most `width` apart.
+    fn at(&mut self, from: usize, to: usize) -> &mut f64 {
+        &mut self.rate[from * (2 * self.width + 1) + self.width + to - from]
+    }
+
+    /// All rates of a group.
+    fn row(&mut self, from: usize) -> impl Iterator<Item = &mut f64> {
+        let width = 2 * self.width + 1;
+        self.rate[from * width..(from + 1) * width].iter_mut()
+    }
+}
+
+/// Equilibrium of a chain of groups given by its rates, without a subtraction (Grassmann, Taksar & Heyman,
+/// "Regenerative analysis and steady state distributions", Operations Research 33, 1985). What is eliminated leaves
+/// rates within the band.
+fn eliminate(mut rate: Band) -> Vec<f64> {
+    let (n, width) = (rate.groups, rate.width);
     for last in (1..n).rev() {
-        let out: f64 = rate[last][..last].iter().sum();
+        let near = last.saturating_sub(width)..last;
+        let out: f64 = near.clone().map(|to| *rate.at(last, to)).sum();
         if out <= 0.0 {
             continue;
         }
-        for from in 0..last {
-            rate[from][last] /= out;
-            for to in 0..last {
-                if to != from {
-                    rate[from][to] += rate[from][last] * rate[last][to];
-                }
+        for from in near.clone() {
+            *rate.at(from, last) /= out;
+            let share = *rate.at(from, last);
+            for to in near.clone().filter(|&to| to != from) {
+                *rate.at(from, to) += share * *rate.at(last, to);
             }
         }
     }
     let mut probability = vec![1.0; n];
     for to in 1..n {
-        probability[to] = (0..to).map(|from| probability[from] * rate[from][to]).sum();
+        let near = to.saturating_sub(width)..to;
+        probability[to] = near.map(|from| probability[from] * *rate.at(from, to)).sum();
         if probability[to] > LARGE {
             probability[..=to].iter_mut().for_each(|p| *p /= LARGE);
         }

@@ -126,6 +126,9 @@ pub fn states(network: &Network) -> Result<f64, ModelError> {
 fn count(network: &Network, route: &Route) -> f64 {
     let population = |class: usize| route.populations[class];
     let of = |class: usize| {
+        if population(class) as f64 > MOST_STATES {
+            return population(class) as f64;
+        }
         let ways = below(network, route, class, None, population(class));
         match network.classes[class].load {
             Load::Closed { .. } => ways[population(class)],
@@ -153,17 +156,32 @@ fn below(network: &Network, route: &Route, class: usize, level: Option<usize>, m
             _ => (1..=most).for_each(|n| ways[n] += ways[n - 1]),
         }
     }
-    let join = |ways: &[f64], of: &dyn Fn(usize) -> f64| -> Vec<f64> {
-        (0..=most).map(|n| (0..=n).map(|m| of(m) * ways[n - m]).sum()).collect()
-    };
     if branches > 0 {
         // In a section of m requests the slowest branch has m, the others fewer or as many.
         let least = |m: usize| (m as f64 + 1.0).powi(branches) - (m as f64).powi(branches);
-        ways = join(&ways, &least);
+        ways = joined(&ways, &(0..=most).map(least).collect::<Vec<_>>());
     }
     for (index, pool) in network.pools.iter().enumerate().filter(|(_, p)| p.parent == level) {
         let inside = below(network, route, class, Some(index), pool.size.min(most));
-        ways = join(&ways, &|n| inside[n.min(inside.len() - 1)]);
+        ways = joined(&ways, &inside);
     }
     ways
+}
+
+/// Ways in which `n` requests can be in two parts of a level, given those for each part; `other` stays what it is last
+/// beyond its end. Where `other` grows for long there are more than [`MOST_STATES`], and no need to know how many.
+fn joined(ways: &[f64], other: &[f64]) -> Vec<f64> {
+    let last = other[other.len() - 1];
+    // Whole numbers, so that any difference is one.
+    let grows = other.iter().rposition(|&of| (of - last).abs() > 0.5).map_or(0, |at| at + 1);
+    let least: f64 = other[..grows].iter().sum();
+    if least > MOST_STATES && ways.iter().all(|&ways| ways >= 1.0) {
+        return vec![least; ways.len()];
+    }
+    let mut steady = 0.0;
+    let with = |n: usize| {
+        steady += n.checked_sub(grows).map_or(0.0, |n| ways[n]);
+        (0..grows.min(n + 1)).map(|m| other[m] * ways[n - m]).sum::<f64>() + steady * last
+    };
+    (0..ways.len()).map(with).collect()
 }
