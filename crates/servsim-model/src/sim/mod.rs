@@ -44,12 +44,12 @@ const MOST_LONGER: f64 = 4096.0;
 /// [`ModelError::Unstable`], [`ModelError::Saturated`]; [`ModelError::Invalid`] for a run too short to see every class, and when the wanted
 /// half-width is out of reach.
 pub fn solve(network: &Network, options: &Options) -> Result<Solution, ModelError> {
-    check(network, options)?;
+    check(options)?;
     Simulation::new(network, &options.simulation)?.solve(options)
 }
 
-/// Refuses plans that give no answer, and networks that have none.
-fn check(network: &Network, options: &Options) -> Result<(), ModelError> {
+/// Refuses plans that give no answer.
+fn check(options: &Options) -> Result<(), ModelError> {
     let plan = &options.simulation;
     if plan.replications < 2 || plan.requests.is_nan() || plan.requests < 1.0 {
         return Err(ModelError::invalid(
@@ -69,8 +69,7 @@ fn check(network: &Network, options: &Options) -> Result<(), ModelError> {
             "give a share of the measured time such as 0.2",
         ));
     }
-    options.check_percentiles()?;
-    mixed::check_stability(network)
+    options.check_percentiles()
 }
 
 /// A model made ready: the steps of its classes, and its pace by one pilot run.
@@ -84,7 +83,7 @@ impl<'a> Simulation<'a> {
     /// Runs the pilot, with the plan's seed.
     ///
     /// # Errors
-    /// [`ModelError::Invalid`] for nobody, more than [`MOST_CUSTOMERS`] and absurd visit counts; [`ModelError::Interrupted`].
+    /// [`ModelError::Unstable`]; [`ModelError::Invalid`] for nobody, more than [`MOST_CUSTOMERS`] and absurd visit counts; [`ModelError::Interrupted`].
     pub fn new(network: &'a Network, plan: &Plan) -> Result<Self, ModelError> {
         if network.population() > MOST_CUSTOMERS {
             let plain = network.pools.is_empty() && network.forks.is_empty();
@@ -104,6 +103,7 @@ impl<'a> Simulation<'a> {
                 "give one of them a population of at least 1",
             ));
         }
+        mixed::check_stability(network)?;
         deadlock::check(network)?;
         let programs: Vec<_> =
             (0..network.classes.len()).map(|c| program::compile(network, c)).collect::<Result<_, _>>()?;
@@ -125,7 +125,7 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// As [`solve`].
     pub fn solve(&self, options: &Options) -> Result<Solution, ModelError> {
-        check(self.network, options)?;
+        check(options)?;
         let mut solution = self.run(options)?;
         let runs = options.simulation.replications;
         solution.notes.insert(0, format!("{runs} replications; intervals are 95 %"));
@@ -137,7 +137,7 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// As [`solve`].
     pub fn at_least(&self, options: &Options, requests: f64) -> Result<(f64, Solution), ModelError> {
-        check(self.network, options)?;
+        check(options)?;
         let plan = Plan { requests, ..options.simulation.clone() };
         self.as_long_as_it_takes(options, self.pace.settled(self.network, &plan)?)
     }

@@ -22,6 +22,16 @@ fn an_unstable_open_network_names_the_station_and_the_factor() {
 }
 
 #[test]
+fn an_unstable_network_of_no_product_form_is_refused_for_that_and_not_for_what_a_run_sees() {
+    let mut network =
+        Network::new("open", vec![Class::open("web", 9.8)], vec![Station::queue("cpu", &[5.0])]);
+    network.pools.push(Pool { name: "pool".into(), size: 30, parent: None, holds: vec![2.5], calls: 1.0 });
+    for solver in ["auto", "simulation"] {
+        assert!(error(&network, solver).contains("`cpu` is unstable"), "{}", error(&network, solver));
+    }
+}
+
+#[test]
 fn zero_negative_and_infinite_demands_are_refused() {
     for bad in [-0.1, f64::NAN, f64::INFINITY] {
         let text = error(&Network::single(3, 1.0, &[0.2, bad]), "auto");
