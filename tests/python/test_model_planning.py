@@ -129,6 +129,16 @@ def test_the_largest_number_of_users_is_the_last_that_keeps_the_goal() -> None:
     assert not goal.met(with_load(network, found["load"] + 1))[0]
 
 
+def test_millions_of_users_are_found_in_a_few_steps_beyond_saturation() -> None:
+    # Beyond saturation N users of a server of D seconds who think Z see N x D - Z.
+    said: list[str] = []
+    network = Network([Closed("u", 5, think=10.0)], [Station("cpu", 1e-6)])
+    found = most(network, Goal.parse("mean <= 500 ms"), progress=lambda text, *_: said.append(text))
+    assert abs(found["load"] - 10_500_000) <= 1
+    assert found["measured"] <= 0.5 < found["beyond"]
+    assert len(said) < 24 + 12, "as many as powers of two below, and a few"
+
+
 def test_a_load_that_is_simulated_has_an_interval_which_holds_the_exact_one() -> None:
     disk = Station("disk", 0.1, discipline="fcfs")
     network, goal = Network([Closed("users", 10, think=2.0)], [disk]), Goal.parse("p95 <= 1.5 s")

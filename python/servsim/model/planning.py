@@ -17,6 +17,7 @@ from servsim.errors import Saturated, UsageError
 from servsim.model.goals import Answer, Goal
 from servsim.model.network import Closed, Network, Open, Station
 from servsim.model.results import Columns, Fit
+from servsim.model.searching import last_within, nearly_last_within
 from servsim.model.solving import solve
 from servsim.progress import Show
 
@@ -114,17 +115,18 @@ def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = la
             answers[load] = goal.answer(with_load(network, load), solver)
         return answers[load]
 
-    def nearer(keeps: Callable[[Answer], bool], low: float, high: float) -> float:
-        """Return the largest load that keeps what `low` does and `high` does not."""
-        while high - low > (1.0 if users else 0.005 * high):
-            middle = (low + high) // 2.0 if users else (low + high) / 2.0
-            low, high = (middle, high) if keeps(asked(middle)) else (low, middle)
-        return low
+    def nearer(measured: Callable[[Answer], float], low: float, high: float) -> float:
+        """Return the largest load whose measure keeps the goal, between one that does and one that does not."""
 
-    def largest(keeps: Callable[[Answer], bool]) -> float:
-        """Return the largest load that does, between those that were asked."""
-        low = max((load for load, answer in answers.items() if keeps(answer)), default=0.0)
-        return nearer(keeps, low, min((load for load in answers if load > low), default=low))
+        def beyond(load: float) -> float:
+            return measured(asked(load)) - goal.seconds if load > 0.0 else -math.inf
+
+        return last_within(beyond, low, high) if users else nearly_last_within(beyond, low, high)
+
+    def largest(measured: Callable[[Answer], float]) -> float:
+        """Return the largest load whose measure keeps the goal, between those that were asked."""
+        low = max((load for load, answer in answers.items() if measured(answer) <= goal.seconds), default=0.0)
+        return nearer(measured, low, min((load for load in answers if load > low), default=low))
 
     # What loses requests may keep a goal at any load, and takes the longer to simulate the more it loses.
     loses = any(station.when_full == "lose" for station in network.stations)
@@ -143,15 +145,15 @@ def most(network: Network, goal: Goal, solver: str = "auto", progress: Show = la
         low = high / 2.0
         if high <= least:
             raise UsageError(f"even hardly any load misses the goal: {asked(low).has:.4g} s; make services faster")
-    low = nearer(lambda answer: answer.met, low, high)
+    low = nearer(lambda answer: answer.has, low, high)
     beyond = min((load for load, answer in answers.items() if load > low and not answer.met))
     if low < 1.0 and users:
         raise UsageError(f"even one user misses the goal: {asked(beyond).has:.4g} s; make services faster")
     at = asked(low)
     found = {"load": low, "measured": at.has, "beyond": asked(beyond).has, "by": at.by}
     if at.low < at.high:
-        found["load_low"] = largest(lambda answer: answer.high <= goal.seconds)
-        found["load_high"] = largest(lambda answer: answer.low <= goal.seconds)
+        found["load_low"] = largest(lambda answer: answer.high)
+        found["load_high"] = largest(lambda answer: answer.low)
     return found
 
 
