@@ -35,6 +35,9 @@ use program::Step;
 const SHORTER: f64 = 4.0;
 /// How much longer than those say: their intervals are uncertain too, and a run that misses is made once more.
 const MARGIN: f64 = 2.0;
+/// Share of the length that the bound on visits allows at which runs are as long as that. What is allowed depends on the
+/// length, by the visits before anything is measured, and would only be neared, at a run for each step.
+const NEARLY: f64 = 0.9;
 /// Times the plan's length beyond which a wanted precision is given up.
 const MOST_LONGER: f64 = 4096.0;
 
@@ -174,7 +177,7 @@ impl<'a> Simulation<'a> {
             if reported && is_settled && widest <= wanted {
                 return Ok(solution);
             }
-            if reported && is_settled && requests >= most {
+            if reported && is_settled && requests >= NEARLY * most {
                 let note = format!(
                     "the widest interval is ± {:.1} %; for less, give a half-width or more requests per replication",
                     100.0 * widest
