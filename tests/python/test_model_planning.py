@@ -139,6 +139,26 @@ def test_millions_of_users_are_found_in_a_few_steps_beyond_saturation() -> None:
     assert len(said) < 24 + 12, "as many as powers of two below, and a few"
 
 
+def test_a_simulation_reaches_its_bound_on_visits_in_a_few_runs() -> None:
+    # Users who think for long make many visits before anything is measured, which the bound counts too.
+    delay, pool = Station("disk", 0.001, kind="delay"), Pool("pool", 2, {"disk": 0.0005})
+    lengths: set[float] = set()
+    solution = solve(
+        Network([Closed("u", 42_000, think=10.0)], [delay], [pool]), progress=lambda length, _: lengths.add(length)
+    )
+    assert any("the widest interval is" in note for note in solution.notes)
+    assert len(lengths) <= 8
+
+
+def test_users_that_are_simulated_are_left_off_near_the_largest_number() -> None:
+    said: list[str] = []
+    network = Network([Closed("u", 5, think=10.0)], [Station("cpu", 0.001, discipline="fcfs", cv=0.5)])
+    found = most(network, Goal.parse("mean <= 500 ms"), progress=lambda text, *_: said.append(text))
+    # 10,500 by the line beyond saturation; to a user it took 29 steps.
+    assert 0.99 * 10_500 < found["load_low"] <= found["load"] <= found["load_high"] < 1.01 * 10_500
+    assert found["beyond"] > 0.5 and len(said) <= 24
+
+
 def test_a_load_that_is_simulated_has_an_interval_which_holds_the_exact_one() -> None:
     disk = Station("disk", 0.1, discipline="fcfs")
     network, goal = Network([Closed("users", 10, think=2.0)], [disk]), Goal.parse("p95 <= 1.5 s")

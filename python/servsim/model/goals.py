@@ -41,6 +41,11 @@ class Answer:
     certain: bool
     by: str | None
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether it has an interval."""
+        return self.low < self.high
+
 
 #: Of a model that cannot bear its load.
 SATURATED = Answer(met=False, has=math.inf, low=math.inf, high=math.inf, certain=True, by=None)
