@@ -4,10 +4,10 @@ Nobody is there, services take nothing or a nanosecond, a station has room for o
 what a model may say is drawn piece by piece, so that pieces meet that no test has put together by hand.
 """
 
-import json
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -26,6 +26,8 @@ RATES = (1e-6, 0.5, 1.0, 9.8, 60.0)
 ROUNDING = 1e-6
 #: How far a simulated mean may be from what a law demands of it, as a share; its runs are short.
 NOISE = 0.25
+#: What is simulated is simulated so briefly.
+SHORT: dict[str, Any] = {"requests": 2000, "replications": 4}
 
 
 def _each(rng: random.Random, names: Sequence[str], values: Sequence[Drawn]) -> Drawn | dict[str, Drawn]:
@@ -138,7 +140,7 @@ def bounds(network: Network) -> Iterator[str]:
     """Ask for bounds, and for throughputs of the chosen solver within them."""
     found = model.bounds(network)
     yield from _figures(found)
-    solution = model.solve(network, requests=2000, replications=4)
+    solution = model.solve(network, **SHORT)
     leave = NOISE if solution.data["accuracy"]["kind"] == "interval" else 0.02
     for row, entry in zip(found, solution.data["classes"], strict=True):
         low, high = row["throughput"]["low"] * (1 - leave), row["throughput"]["high"] * (1 + leave)
@@ -148,10 +150,10 @@ def bounds(network: Network) -> Iterator[str]:
 
 def solve(network: Network) -> Iterator[str]:
     """Ask for means: figures, laws, and the same from the description that is written."""
-    solution = model.solve(network, requests=2000, replications=4)
+    solution = model.solve(network, **SHORT)
     yield from _figures(solution.data)
     yield from _laws(network, solution)
-    again = model.solve(Network.from_toml(replace(network, _read=None).to_toml()), requests=2000, replications=4)
+    again = model.solve(Network.from_toml(replace(network, _read=None).to_toml()), **SHORT)
     if again.data != solution.data:
         yield "written and read, it has another answer"
 
@@ -159,7 +161,7 @@ def solve(network: Network) -> Iterator[str]:
 def percentiles(network: Network) -> Iterator[str]:
     """Ask for percentiles: in order, and none below zero."""
     asked = (10.0, 50.0, 99.0)
-    solution = model.solve(network, percentiles=asked, requests=2000, replications=4)
+    solution = model.solve(network, percentiles=asked, **SHORT)
     yield from _figures(solution.data)
     for one in network.classes:
         values = [value for _, value in sorted(solution.percentiles(one.name).items())]
@@ -167,32 +169,29 @@ def percentiles(network: Network) -> Iterator[str]:
             yield f"percentiles of {one.name} fall: {values}"
 
 
+def _answers(network: Network, nature: str) -> Iterator[tuple[str, Solution]]:
+    """Give the answer of every solver of a nature that does not refuse."""
+    for entry in model.solvers():
+        if entry["nature"] == nature:
+            with suppress(UsageError, CheckFailed):
+                yield entry["name"], model.solve(network, entry["name"])
+
+
 def exact(network: Network) -> Iterator[str]:
     """Ask every exact solver by name; those that answer agree."""
     answers: dict[str, float] = {}
-    for entry in model.solvers():
-        if entry["nature"] != "exact":
-            continue
-        try:
-            solution = model.solve(network, entry["name"])
-        except (UsageError, CheckFailed):
-            continue
+    for name, solution in _answers(network, "exact"):
         yield from _figures(solution.data)
         yield from _laws(network, solution)
-        answers[entry["name"]] = solution.throughput
+        answers[name] = solution.throughput
     if answers and max(answers.values()) - min(answers.values()) > 10 * ROUNDING * max(answers.values()):
         yield f"exact solvers differ: {answers}"
 
 
 def approximate(network: Network) -> Iterator[str]:
     """Ask every approximation by name for figures."""
-    for entry in model.solvers():
-        if entry["nature"] != "approximate":
-            continue
-        try:
-            yield from _figures(model.solve(network, entry["name"]).data)
-        except (UsageError, CheckFailed):
-            continue
+    for _, solution in _answers(network, "approximate"):
+        yield from _figures(solution.data)
 
 
 def curve(network: Network) -> Iterator[str]:
@@ -242,8 +241,3 @@ def ask(question: str, about: Network) -> tuple[bool, list[str]]:
         return False, [] if str(refusal).strip() else [f"refused with {refusal!r}"]
     except BaseException as error:  # what ends in a trace is what is looked for
         return False, [f"ended in {error!r}"]
-
-
-def described(about: Network) -> str:
-    """Return a model as a line to look at and to try again."""
-    return json.dumps(json.loads(about.description()))

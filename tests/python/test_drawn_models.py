@@ -49,16 +49,16 @@ class Asked:
     def __call__(self, question: str, about: Network) -> tuple[bool, list[str]]:
         """Return whether it was answered, and what is wrong with the answer."""
         self._pipe.send((question, about))
-        if not self._pipe.poll(SECONDS):
-            self.close()
-            self._start()
-            return False, [] if question in SEARCHES else [f"no answer within {SECONDS:g} s"]
+        fault = [] if question in SEARCHES else [f"no answer within {SECONDS:g} s"]
         try:
-            found: tuple[bool, list[str]] = self._pipe.recv()
+            if self._pipe.poll(SECONDS):
+                found: tuple[bool, list[str]] = self._pipe.recv()
+                return found
         except EOFError:
-            self._start()
-            return False, ["the process that was asked ended"]
-        return found
+            fault = ["the process that was asked ended"]
+        self.close()
+        self._start()
+        return False, fault
 
     def close(self) -> None:
         """End the process."""
@@ -87,7 +87,7 @@ def _tried(asked: Asked, seed: int, models: int, end: float) -> tuple[Counter[st
             answered, faults = asked(question, about)
             counted[question] += answered
             counted["slow"] += time.monotonic() - began > SECONDS / 10
-            broken += [f"{question}: {fault}\n    {drawn.described(about)}" for fault in faults]
+            broken += [f"{question}: {fault}\n    {about.description()}" for fault in faults]
     return counted, broken
 
 
