@@ -31,11 +31,11 @@ pub fn equilibrium(chain: &Chain, wanted: f64, rounds: usize) -> Equilibrium {
         rounds: 0,
         residual: if chain.size() == 1 { 0.0 } else { f64::INFINITY },
     };
-    let places = chain.counts().len();
+    let places: Vec<_> = chain.counts().iter().map(|number| Groups::new(chain, number)).collect();
     let (mut sweeps, mut before) = (1, f64::INFINITY);
     while found.residual > wanted && found.rounds < rounds {
-        for place in 0..places {
-            group(chain, place, &mut found.probability);
+        for groups in &places {
+            groups.balance(chain, &mut found.probability);
             for _ in 0..sweeps {
                 found.residual = sweep(chain, &mut found.probability);
             }
@@ -58,8 +58,8 @@ pub fn equilibrium(chain: &Chain, wanted: f64, rounds: usize) -> Equilibrium {
 fn sweep(chain: &Chain, probability: &mut [f64]) -> f64 {
     let (mut wrong, mut all) = (0.0, 0.0);
     for state in 0..chain.size() {
-        let sources = &chain.sources[chain.begin[state]..chain.begin[state + 1]];
-        let inflow: f64 = sources.iter().map(|&(from, rate)| probability[from as usize] * rate).sum();
+        let inflow: f64 =
+            chain.sources(state).iter().map(|&(from, rate)| probability[from as usize] * rate).sum();
         wrong += (inflow - probability[state] * chain.out[state]).abs();
         all += inflow;
         probability[state] = (inflow / chain.out[state]).max(LEAST);
@@ -67,39 +67,63 @@ fn sweep(chain: &Chain, probability: &mut [f64]) -> f64 {
     wrong / all
 }
 
-/// Puts the groups of states with equal numbers at `place` in balance.
-fn group(chain: &Chain, place: usize, probability: &mut [f64]) {
-    let column = &chain.counts()[place];
-    // Numbers that occur, counted through: a place that is never empty has no group 0.
-    let most = column.iter().copied().max().unwrap_or(0) as usize;
-    let mut occurs = vec![false; most + 1];
-    column.iter().for_each(|&number| occurs[number as usize] = true);
-    let mut groups = 0;
-    let mut rank = vec![0; most + 1];
-    for number in (0..=most).filter(|&number| occurs[number]) {
-        rank[number] = groups;
-        groups += 1;
+/// Groups of the states with equal numbers of requests at one place, in the order of that number.
+struct Groups<'a> {
+    /// Number at the place in each state.
+    number: &'a [u32],
+    /// Group of each number that occurs: a place that is never empty has none for zero.
+    group: Vec<usize>,
+    /// Number of groups.
+    count: usize,
+    /// How many groups further a transition leads at most.
+    apart: usize,
+}
+
+impl<'a> Groups<'a> {
+    fn new(chain: &Chain, number: &'a [u32]) -> Self {
+        let most = number.iter().copied().max().unwrap_or(0) as usize;
+        let mut occurs = vec![false; most + 1];
+        number.iter().for_each(|&number| occurs[number as usize] = true);
+        let mut count = 0;
+        let group = occurs
+            .iter()
+            .map(|&occurs| {
+                count += usize::from(occurs);
+                count.saturating_sub(1)
+            })
+            .collect();
+        let mut groups = Self { number, group, count, apart: 0 };
+        let steps = (0..chain.size())
+            .flat_map(|to| chain.sources(to).iter().map(move |&(from, _)| (from as usize, to)))
+            .map(|(from, to)| groups.of(from).abs_diff(groups.of(to)));
+        groups.apart = steps.max().unwrap_or(0);
+        groups
     }
-    let of = |state: usize| -> usize { rank[column[state] as usize] };
-    let into = |state: usize| chain.sources[chain.begin[state]..chain.begin[state + 1]].iter();
-    let states = 0..chain.size();
-    let apart = |to: usize| into(to).map(move |&(from, _)| of(from as usize).abs_diff(of(to))).max();
-    let mut weight = vec![0.0; groups];
-    let mut flow = Band::new(groups, states.clone().filter_map(apart).max().unwrap_or(0));
-    for state in states.clone() {
-        let to = of(state);
-        weight[to] += probability[state];
-        for &(from, rate) in into(state) {
-            *flow.at(of(from as usize), to) += probability[from as usize] * rate;
+
+    /// The group of a state.
+    fn of(&self, state: usize) -> usize {
+        self.group[self.number[state] as usize]
+    }
+
+    /// Puts the groups in balance, and leaves what states of one have to each other.
+    fn balance(&self, chain: &Chain, probability: &mut [f64]) {
+        let mut weight = vec![0.0; self.count];
+        let mut flow = Band::new(self.count, self.apart);
+        for state in 0..chain.size() {
+            let to = self.of(state);
+            weight[to] += probability[state];
+            for &(from, rate) in chain.sources(state) {
+                *flow.at(self.of(from as usize), to) += probability[from as usize] * rate;
+            }
         }
-    }
-    for (from, weight) in weight.iter().enumerate() {
-        flow.row(from).for_each(|flow| *flow /= weight);
-    }
-    let balanced = eliminate(flow);
-    for state in states {
-        let here = of(state);
-        probability[state] = (probability[state] * balanced[here] / weight[here]).max(LEAST);
+        for (from, weight) in weight.iter().enumerate() {
+            flow.row(from).for_each(|flow| *flow /= weight);
+        }
+        let balanced = eliminate(flow);
+        for (state, probability) in probability.iter_mut().enumerate() {
+            let here = self.of(state);
+            *probability = (*probability * balanced[here] / weight[here]).max(LEAST);
+        }
     }
 }
 

@@ -17,9 +17,9 @@ pub struct Chain {
     /// Rate out of each state, per second.
     pub out: Vec<f64>,
     /// Per state where its entries of `sources` begin; one more at the end.
-    pub begin: Vec<usize>,
+    begin: Vec<usize>,
     /// States that lead into it, with their rates per second.
-    pub sources: Vec<(u32, f64)>,
+    sources: Vec<(u32, f64)>,
     /// Requests that end in each state, by class, per second.
     pub ends: Vec<(u32, u16, f64)>,
 }
@@ -87,6 +87,11 @@ impl Chain {
     /// Number of states.
     pub fn size(&self) -> usize {
         self.out.len()
+    }
+
+    /// States that lead into one, with their rates per second.
+    pub fn sources(&self, state: usize) -> &[(u32, f64)] {
+        &self.sources[self.begin[state]..self.begin[state + 1]]
     }
 
     /// Per place the number there in each state.
