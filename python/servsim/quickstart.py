@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from servsim.environment import capture_obstacle, shipped_trace
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.files import atomic_write, make_folder
+from servsim.json_text import json_text
 
 #: The machine that quickstart asks about: four processors on one bus.
 MACHINE = "foglia-2004-4p"
@@ -193,7 +194,7 @@ def run(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) 
     )
     document = plan.output.with_suffix(".json")
     make_folder(document.parent)
-    atomic_write(document, json.dumps(result, indent=1) + "\n")
+    atomic_write(document, json_text(result))
     return Outcome(trace, job.scale(trace), obstacle, result, report.write([report.load(document)], plan.output))
 
 

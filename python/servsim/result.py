@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from servsim.documents import read_json
 from servsim.errors import EnvironmentProblem, UsageError
+from servsim.json_text import json_text
 from servsim.schema import check_shape
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class Result:
         from servsim.files import atomic_write
 
         output = Path(path)
-        atomic_write(output, json.dumps(self.document, indent=1) + "\n")
+        atomic_write(output, json_text(self.document))
         return output
 
     def __repr__(self) -> str:

@@ -4,13 +4,13 @@ What stands here is what the readers rely on: a part that is there has this shap
 must be there. Further keys are welcome. `published` gives the same as a JSON Schema; schemas/ keeps a copy.
 """
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from servsim.documents import LARGEST
 from servsim.errors import UsageError
+from servsim.json_text import json_text
 from servsim.limits import LARGEST_COUNT
 
 #: Faults of a document that are told; the rest are counted.
@@ -331,4 +331,4 @@ def check_shape(document: object, source: str, remedy: str) -> None:
 def published() -> str:
     """Return the JSON Schema of a result, as schemas/ keeps it."""
     schema = Document.model_json_schema(by_alias=True)
-    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}, indent=1) + "\n"
+    return json_text({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})

@@ -75,7 +75,8 @@ def test_a_process_is_bound_and_migrated() -> None:
     last = max(rset.machine().everything.processors)
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as waiting:
         done = _run("bind", str(waiting.pid), "--physcpubind", str(last), "--json")
-        assert json.loads(done.stdout) == {"process": waiting.pid, "threads": 1, "processors": [last]}
+        bound = {"process": waiting.pid, "threads": 1, "processors": [last]}
+        assert json.loads(done.stdout) == {"schema": "servsim.rset.bind/1", **bound}
         assert os.sched_getaffinity(waiting.pid) == {last}
         nodes = listed(rset.machine().everything.nodes)
         assert json.loads(_run("migrate", str(waiting.pid), "-m", nodes, "--json").stdout)["pages_left"] == 0

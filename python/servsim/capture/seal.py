@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from servsim.errors import EnvironmentProblem, ServsimError
+from servsim.json_text import json_text
 
 #: Name of the seal in the directory that it is about.
 NAME = "seal.json"
@@ -25,7 +26,7 @@ def make(directory: Path) -> None:
     """Seal the files of a directory, which is complete but for its seal and its manifest."""
     files = sorted(path for path in directory.iterdir() if path.is_file() and path.name != NAME)
     sealed = {path.name: {"bytes": path.stat().st_size, "sha256": digest(path)} for path in files}
-    (directory / NAME).write_text(json.dumps(sealed, indent=2) + "\n")
+    (directory / NAME).write_text(json_text(sealed))
 
 
 def check_sizes(directory: Path) -> dict[str, str]:

@@ -20,6 +20,7 @@ from typing import Any
 from servsim.cache import folder
 from servsim.errors import EnvironmentProblem
 from servsim.files import publish_folder
+from servsim.json_text import json_text
 
 #: Hexadecimal digits of a hash kept in a directory's name (64 bits).
 _DIGITS = 16
@@ -60,7 +61,7 @@ def file_digest(path: Path) -> str:
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON for people and machines."""
-    path.write_text(json.dumps(value, indent=2) + "\n")
+    path.write_text(json_text(value))
 
 
 def build_once(directory: Path, build: Callable[[Path], None], waiting: Callable[[], None] = lambda: None) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from servsim.cli.options import SETTINGS_AS_OPTIONS, workload_settings
+from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
 
@@ -77,7 +78,7 @@ def capture(
         documents = list(each(partial(one, shown), output, captures, seed))
     if as_json:
         several = {"schema": "servsim.captures/1", "captures": documents}
-        typer.echo(json.dumps(documents[0] if captures == 1 else several))
+        print_json(documents[0] if captures == 1 else several)
 
 
 def _counting(counts: Path, client: str, checkpoint: "Checkpoint") -> list["Plugin"]:

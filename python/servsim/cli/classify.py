@@ -1,6 +1,5 @@
 """``servsim classify``: which data miss, and why."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +7,7 @@ import typer
 
 from servsim.cli import options, windows
 from servsim.cli.options import Settings
+from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.errors import UsageError
@@ -76,7 +76,7 @@ def command(
         )
     warn(warning["text"] for warning in result.get("warnings", []))
     if as_json:
-        print(json.dumps(result, indent=1))
+        print_json(result)
     elif watch is not None:
         print(_steps(result))
     else:

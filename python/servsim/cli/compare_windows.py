@@ -1,12 +1,12 @@
 """``servsim compare --sampled``: designs on common windows of a trace, in words and as JSON."""
 
-import json
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servsim.cli import numbers
+from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.cli.windows import in_trace
@@ -44,7 +44,7 @@ def run(
         stopped, result = stop, stop.result
     warn(recorded(result))
     print(f"servsim: {_cost(result)}", file=sys.stderr)
-    print(json.dumps(result, indent=1) if as_json else render(result))
+    deliver(result, as_json, lambda: render(result))
     if stopped is not None:
         raise stopped
     if require_ranking and not result["ranked"]:

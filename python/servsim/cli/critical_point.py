@@ -1,6 +1,5 @@
 """``servsim critical-point``: the largest number of processors that is still worth adding."""
 
-import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +8,7 @@ import typer
 
 from servsim.cli import options
 from servsim.cli.options import Settings
+from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.errors import UsageError
@@ -69,7 +69,7 @@ def critical_point(
             progress=progress,
         )
     warn(warnings)
-    print(json.dumps(_document(found), indent=1) if as_json else _text(found))
+    deliver(_document(found), as_json, lambda: _text(found))
 
 
 def _document(found: "CriticalPoint") -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """``servsim doctor``: what is installed, what works here, what to install."""
 
-import json
 from typing import Annotated
 
 import typer
 
+from servsim.cli.printing import print_json
 from servsim.cli.terminal import paint
 from servsim.errors import EnvironmentProblem
 
@@ -22,7 +22,7 @@ def doctor(
     findings = examine()
     document = as_document(findings)
     if as_json:
-        print(json.dumps(document, indent=1))
+        print_json(document)
     else:
         width = max(len(finding.name) for finding in findings)
         for finding in findings:

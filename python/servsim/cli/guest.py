@@ -1,6 +1,5 @@
 """``servsim guest``: build the emulated guest, boot it to its checkpoint, see and clear what is cached."""
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Annotated
 import typer
 
 from servsim.cli.options import SETTINGS_AS_OPTIONS, workload_settings
+from servsim.cli.printing import print_json
 from servsim.text import columns
 
 Workload = Annotated[str, typer.Argument(help="A name of `servsim workload list`, or the folder of a workload.")]
@@ -45,7 +45,7 @@ def build(
 
     image = ensure_image(workload_settings(workload, scale, settings or [], context.args), _reporter())
     if as_json:
-        print(json.dumps({"schema": "servsim.guest.image/1", "path": str(image.directory)}))
+        print_json({"schema": "servsim.guest.image/1", "path": str(image.directory)})
     else:
         print(image.directory)
 
@@ -67,7 +67,7 @@ def boot(
     chosen = workload_settings(workload, scale, settings or [], context.args)
     checkpoint = ensure_checkpoint(chosen, _reporter(), timeout)
     if as_json:
-        print(json.dumps({"schema": "servsim.guest.checkpoint/1", "path": str(checkpoint.directory)}))
+        print_json({"schema": "servsim.guest.checkpoint/1", "path": str(checkpoint.directory)})
     else:
         print(checkpoint.directory)
 
@@ -78,7 +78,7 @@ def status(as_json: AsJson = False) -> None:
 
     found = inventory()
     if as_json:
-        print(json.dumps(found, indent=2))
+        print_json(found)
         return
     emulator = found["emulator"]
     print(f"emulator: {emulator.get('problem') or emulator['path'] + ' ' + emulator['version']}")
@@ -99,7 +99,7 @@ def clean(
 
     removed = remove(everything=everything)
     if as_json:
-        print(json.dumps({"schema": "servsim.guest.clean/1", "removed": removed}))
+        print_json({"schema": "servsim.guest.clean/1", "removed": removed})
     else:
         print("\n".join(f"removed {path}" for path in removed) or "nothing to remove")
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import typer
 
 from servsim.cli.model_solution import show, show_effects
-from servsim.cli.model_text import print_json, table, time_text
+from servsim.cli.model_text import table, time_text
 from servsim.cli.options import refuse_useless
+from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 from servsim.limits import MANY

@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from servsim.cli.model_text import print_json, table, time_text
+from servsim.cli.model_text import table, time_text
+from servsim.cli.printing import print_json
 from servsim.errors import UsageError
 from servsim.files import atomic_write
 

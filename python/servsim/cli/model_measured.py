@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from servsim.cli import options as shared
-from servsim.cli.model_text import interval, milliseconds, print_json, spread, table
+from servsim.cli.model_text import interval, milliseconds, spread, table
 from servsim.cli.options import Settings
+from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
 from servsim.limits import MANY

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from servsim.cli.model_text import print_json, say, table
+from servsim.cli.model_text import say, table
+from servsim.cli.printing import print_json
 
 
 def register(group: typer.Typer) -> None:

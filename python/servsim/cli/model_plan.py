@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from servsim.cli.model_text import note_solvers, print_json, table, time_text
+from servsim.cli.model_text import note_solvers, table, time_text
 from servsim.cli.options import load_range, refuse_useless
+from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 from servsim.files import atomic_write

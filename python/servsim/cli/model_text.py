@@ -1,8 +1,7 @@
 """What the commands of ``servsim model`` print with: columns, times, estimates and their intervals."""
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +17,6 @@ if TYPE_CHECKING:
 def say(text: str) -> None:
     """Print progress, on standard error."""
     terminal.say(f"servsim: {text}")
-
-
-def print_json(document: Mapping[str, Any]) -> None:
-    """Print a document; what is without bound, such as the response of a saturated model, is null in it."""
-    typer.echo(json.dumps(_with_nulls(document), allow_nan=False))
-
-
-def _with_nulls(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _with_nulls(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_with_nulls(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def table(header: list[str], rows: list[list[str]]) -> None:

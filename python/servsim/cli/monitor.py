@@ -1,6 +1,5 @@
 """``servsim monitor``: which data the traffic between nodes concerns."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,10 +7,10 @@ import typer
 
 from servsim.cli import options
 from servsim.cli.options import Settings
+from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say, warn
 from servsim.errors import UsageError
-from servsim.files import atomic_write
 from servsim.text import columns
 
 
@@ -70,10 +69,7 @@ def command(
 
         draw(found, plot)
         say(f"wrote {plot}")
-    text = json.dumps(found, indent=1)
-    if output is not None:
-        atomic_write(output, text + "\n")
-    print(text if as_json else "\n".join(_text(found, top)))
+    deliver(found, as_json, lambda: "\n".join(_text(found, top)), output)
 
 
 def _share(part: int, whole: int) -> str:

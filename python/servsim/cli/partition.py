@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from servsim.cli.printing import print_json
 from servsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def _tell(change: "Change", as_json: bool, done: bool = True) -> None:
     if as_json:
         told = {"done": done, "steps": list(change.steps), "pages_left": change.pages_left}
-        print(json.dumps({"schema": "servsim.rset.steps/1", **told}, indent=1))
+        print_json({"schema": "servsim.rset.steps/1", **told})
         return
     print("\n".join(change.steps) or "nothing to do")
     if change.pages_left:
@@ -48,7 +49,7 @@ def show(as_json: AsJson = False) -> None:
             }
             for name, part in present.items()
         }
-        print(json.dumps({"schema": "servsim.rset.partitions/1", "partitions": parts}, indent=1))
+        print_json({"schema": "servsim.rset.partitions/1", "partitions": parts})
         return
     rows = [["partition", "processors", "nodes", "processes"]]
     for name, part in present.items():

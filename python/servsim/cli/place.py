@@ -1,6 +1,5 @@
 """``servsim place``: where pages should lie and threads run on a machine with nodes."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +8,7 @@ import typer
 
 from servsim.cli import options
 from servsim.cli.options import Settings
+from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say
 from servsim.errors import UsageError
@@ -75,7 +75,7 @@ def command(
     if output is not None and found["placement"] is not None:
         atomic_write(output, found["placement"])
         say(f"wrote {output}: {found['rules']:,} rules")
-    print(json.dumps(found, indent=1) if as_json else "\n".join(_text(found, output)))
+    deliver(found, as_json, lambda: "\n".join(_text(found, output)))
 
 
 def _percent(value: float) -> str:

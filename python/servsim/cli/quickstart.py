@@ -1,11 +1,11 @@
 """``servsim quickstart``: the main job from nothing to a report, with a ten-line answer."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.quickstart import MACHINE, REPLICATIONS, TRANSACTIONS, USERS, Plan, answer, run, steps
 
@@ -31,7 +31,7 @@ def quickstart(
     with Progress() as progress:
         outcome = run(plan, steps(), progress.note, progress)
     if as_json:
-        print(json.dumps(outcome.as_document(), indent=1))
+        print_json(outcome.as_document())
     else:
         print("\n".join(answer(outcome)))
 

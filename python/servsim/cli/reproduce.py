@@ -1,11 +1,11 @@
 """``servsim reproduce``: rerun a published study and print every figure beside ours."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say
 from servsim.errors import CheckFailed, UsageError
@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
                 raise UsageError(f"there is no trace {str(path)!r}")
         with Progress() as progress:
             report = run(study, quick=quick, traces=traces, say=progress, count=count, references=references)
-        typer.echo(json.dumps(report.to_dict()) if as_json else report.render(), nl=as_json)
+        deliver(report.to_dict(), as_json, lambda: report.render().rstrip("\n"))
         if report.interrupted:
             say("interrupted: the rows above are those whose runs had ended")
             raise KeyboardInterrupt

@@ -1,6 +1,5 @@
 """``servsim rset``: processors and memory of this host as sets; programs and processes put into them."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from servsim.cli import partition
+from servsim.cli.printing import print_json
 from servsim.cli.terminal import say
 from servsim.errors import UsageError
 
@@ -65,7 +65,7 @@ def show(as_json: AsJson = False) -> None:
             for name, held in (("everything", here.everything), ("inherited", here.inherited))
         }
         nodes = [{**asdict(node), "processors": sorted(node.processors)} for node in here.nodes]
-        print(json.dumps({"schema": "servsim.rset.machine/1", "nodes": nodes, **sets}, indent=1))
+        print_json({"schema": "servsim.rset.machine/1", "nodes": nodes, **sets})
         return
     numbers = [node.node for node in here.nodes]
     rows = [["node", "processors", "memory", *(f"to {number}" for number in numbers)]]
@@ -98,7 +98,14 @@ def bind(
     threads = rset.bind(process, wanted)
     where = rset.listed(wanted.processors)
     if as_json:
-        print(json.dumps({"process": process, "threads": threads, "processors": sorted(wanted.processors)}))
+        print_json(
+            {
+                "schema": "servsim.rset.bind/1",
+                "process": process,
+                "threads": threads,
+                "processors": sorted(wanted.processors),
+            }
+        )
     else:
         print(f"process {process}: {threads} threads bound to processors {where}")
 
@@ -123,7 +130,9 @@ def migrate(
     wanted = _set(None, None, memory)
     left = rset.migrate(process, wanted, None if origin is None else rset.numbers(origin, nodes=True))
     if as_json:
-        print(json.dumps({"process": process, "nodes": sorted(wanted.nodes), "pages_left": left}))
+        print_json(
+            {"schema": "servsim.rset.migrate/1", "process": process, "nodes": sorted(wanted.nodes), "pages_left": left}
+        )
     else:
         rest = f"; {left} pages could not be moved" if left else ""
         print(f"process {process}: its memory is in nodes {rset.listed(wanted.nodes)}{rest}")
@@ -243,9 +252,7 @@ def owners(
         say(f"wrote {output}")
     if as_json:
         kept = {key: found[key] for key in ("program", "capabilities", "samples", "lost")}
-        print(
-            json.dumps({"schema": "servsim.rset.owners/1", **kept, "owners": [asdict(one) for one in told]}, indent=1)
-        )
+        print_json({"schema": "servsim.rset.owners/1", **kept, "owners": [asdict(one) for one in told]})
         return
     able = found["capabilities"]
     print(f"{found['samples']:,} samples of {found['program']}, {able['granularity_bytes']:,} B each: {able['counts']}")

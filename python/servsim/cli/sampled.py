@@ -1,16 +1,16 @@
 """``servsim simulate --precision``: as much of a trace as the promise needs, and what it cost."""
 
-import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from servsim.cli import numbers
+from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.cli.windows import in_trace
 from servsim.errors import Interrupted, UsageError
-from servsim.files import atomic_write
 from servsim.result_warnings import recorded
 from servsim.text import columns
 
@@ -39,13 +39,7 @@ def run(trace: Path, machine: str, precision: str, output: Path | None, as_json:
         stopped, result = stop, stop.result
     warn(recorded(result))
     print(f"servsim: {_cost(result)}", file=sys.stderr)
-    text = json.dumps(result, indent=1)
-    if output is not None:
-        atomic_write(output, text + "\n")
-    if as_json:
-        print(text)
-    elif output is None:
-        print(_table(result))
+    deliver(result, as_json, None if output else partial(_table, result), output)
     if stopped is not None:
         raise stopped
 

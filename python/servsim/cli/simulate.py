@@ -1,8 +1,8 @@
 """``servsim simulate``: run a trace on a described machine."""
 
-import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any
@@ -11,10 +11,10 @@ import typer
 
 from servsim.cli import numbers, options, sampled, windows
 from servsim.cli.options import Settings
+from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.errors import Interrupted, UsageError
-from servsim.files import atomic_write
 from servsim.result_warnings import by_rank, recorded
 from servsim.text import columns, decimals_for
 from servsim.trace import formats
@@ -180,13 +180,7 @@ def command(
     print(f"servsim: {host['summary']}", file=sys.stderr)
     if host_figures:
         result["host"] = host
-    text = json.dumps(result, indent=1)
-    if output is not None:
-        _write(output, text)
-    if as_json:
-        print(text)
-    elif output is None:
-        print(_table(result))
+    deliver(result, as_json, None if output else partial(_table, result), output)
     if stopped is not None:
         raise stopped
 
@@ -247,13 +241,7 @@ def _each(
             progress=told,
         )
     warn(by_rank(warning for document in result["results"] for warning in recorded(document)))
-    text = json.dumps(result, indent=1)
-    if output is not None:
-        _write(output, text)
-    if as_json:
-        print(text)
-    elif output is None:
-        print(_each_table(list(each), result))
+    deliver(result, as_json, None if output else partial(_each_table, list(each), result), output)
 
 
 def _each_table(keys: list[str], result: dict[str, Any]) -> str:
@@ -287,11 +275,6 @@ def _host(result: dict[str, Any], seconds: float) -> dict[str, Any]:
         summary += f", {host['slowdown']:,.0f} times slower than the modelled machine"
     host["summary"] = summary
     return host
-
-
-def _write(path: Path, text: str) -> None:
-    """Write the file whole or not at all."""
-    atomic_write(path, text + "\n")
 
 
 #: What people look for first.

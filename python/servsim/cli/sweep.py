@@ -1,11 +1,11 @@
 """``servsim sweep``: a study file expanded to runs, resumable."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say, warn
 from servsim.errors import UsageError
@@ -63,14 +63,14 @@ def sweep(
     wanted = _wanted(show)
     if dry_run:
         planned = _planned(plan)
-        print(json.dumps(planned, indent=1) if as_json else _points(planned))
+        deliver(planned, as_json, lambda: _points(planned))
         return
     folder = output or Path(f"{plan.name}.sweep")
     with Progress() as progress:
         outcome = conduct(plan, folder, on=on, workers=workers, progress=progress)
     say(f"{outcome.made} runs made, {outcome.kept} kept from before; tables in {folder}")
     warn(by_rank(warning for point in outcome.points for warning in point.warnings))
-    print(json.dumps(outcome.to_dict(), indent=1) if as_json else _table(outcome, wanted))
+    deliver(outcome.to_dict(), as_json, lambda: _table(outcome, wanted))
 
 
 def _planned(plan: "Study") -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from servsim.cli.printing import print_json
 from servsim.cli.terminal import say
 from servsim.errors import UsageError
 from servsim.files import atomic_write
@@ -45,7 +46,7 @@ def timeline(
         atomic_write(perfetto, json.dumps(trace_events(document, replication - 1)))
         say(f"wrote {perfetto}: open it at ui.perfetto.dev, or in chrome://tracing without a network")
     if as_json:
-        print(json.dumps({"schema": "servsim.timeline/1", "replication": replication, "windows": found}))
+        print_json({"schema": "servsim.timeline/1", "replication": replication, "windows": found})
     elif parquet is None and perfetto is None:
         print(_text(found))
 

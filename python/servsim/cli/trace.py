@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from servsim.cli import options
+from servsim.cli.printing import print_json
 from servsim.errors import CheckFailed, UsageError
 from servsim.limits import LARGEST_COUNT
 from servsim.trace import formats as known
@@ -43,10 +44,9 @@ def info(path: TracePath, as_json: AsJson = False) -> None:
     from servsim import _core
     from servsim.trace import tables
 
-    text = _core.trace_info(path)
-    found = json.loads(text)
+    found = json.loads(_core.trace_info(path))
     _warn(found)
-    typer.echo(text) if as_json else tables.info(found)
+    print_json(found) if as_json else tables.info(found)
 
 
 @trace.command()
@@ -55,10 +55,9 @@ def stats(path: TracePath, as_json: AsJson = False) -> None:
     from servsim import _core
     from servsim.trace import tables
 
-    text = _core.trace_stats(path)
-    found = json.loads(text)
+    found = json.loads(_core.trace_stats(path))
     _warn(found)
-    typer.echo(text) if as_json else tables.stats(found["statistics"])
+    print_json(found) if as_json else tables.stats(found["statistics"])
 
 
 @trace.command()
@@ -67,9 +66,8 @@ def check(path: TracePath, as_json: AsJson = False) -> None:
     from servsim import _core
     from servsim.trace import tables
 
-    text = _core.trace_check(path)
-    found = json.loads(text)
-    typer.echo(text) if as_json else tables.check(found)
+    found = json.loads(_core.trace_check(path))
+    print_json(found) if as_json else tables.check(found)
     if found["findings"]:
         count = len(found["findings"]) + found["more_findings"]
         raise CheckFailed(
@@ -144,7 +142,7 @@ def list_formats(as_json: AsJson = False) -> None:
     """List the formats of traces: their extensions, what they hold, what they lack."""
     from servsim.trace import tables
 
-    typer.echo(json.dumps(known.DOCUMENT, indent=1)) if as_json else tables.formats(known.DOCUMENT)
+    print_json(known.DOCUMENT) if as_json else tables.formats(known.DOCUMENT)
 
 
 @trace.command()
@@ -190,14 +188,13 @@ def _convert(
     from servsim import _core
 
     _refuse_overwriting(output, [path])
-    text = _core.trace_export(path, output, target, source, only, processors)
-    found = json.loads(text)
+    found = json.loads(_core.trace_export(path, output, target, source, only, processors))
     for note in found["notes"]:
         typer.echo(f"servsim: warning: {note}", err=True)
     if found["lost"]:
         typer.echo(f"servsim: not in {target}: {'; '.join(found['lost'])}", err=True)
     if as_json:
-        typer.echo(text)
+        print_json(found)
     else:
         typer.echo(f"{output}: {found['references']:,} references, {found['file_bytes']:,} bytes", err=True)
 
@@ -258,4 +255,5 @@ def _done(text: str, output: Path, as_json: bool) -> None:
     """Report what was written."""
     from servsim.trace import tables
 
-    typer.echo(text) if as_json else tables.written(output, json.loads(text))
+    found = json.loads(text)
+    print_json(found) if as_json else tables.written(output, found)

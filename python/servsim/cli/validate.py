@@ -1,12 +1,12 @@
 """``servsim validate``: changes predicted from one calibrated base, beside native runs of this host."""
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from servsim.cli.printing import deliver
 from servsim.errors import UsageError
 
 
@@ -53,4 +53,4 @@ def validate(
     )
     outcome = run(wish, partial(typer.echo, err=True))
     if outcome is not None:
-        typer.echo(json.dumps(outcome.document, indent=1) if as_json else outcome.text)
+        deliver(outcome.document, as_json, lambda: outcome.text)

@@ -1,6 +1,5 @@
 """``servsim variability``: how much runs differ by seed, part of the trace, capture, and over time."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from servsim.cli import options
 from servsim.cli.options import Settings
+from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 from servsim.text import columns
@@ -57,7 +57,7 @@ def variability(
             overrides=settings or (),
             say=progress,
         )
-    print(json.dumps(found.to_dict(), indent=1) if as_json else _text(found))
+    deliver(found.to_dict(), as_json, lambda: _text(found))
 
 
 def _text(found: "Variability") -> str:

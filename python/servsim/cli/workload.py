@@ -3,13 +3,13 @@
 Settings of a workload may be written as options of their names (``--users 8``).
 """
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from servsim.cli.options import SETTINGS_AS_OPTIONS, pairs
+from servsim.cli.printing import deliver, print_json
 from servsim.errors import UsageError
 from servsim.text import columns
 from servsim.workloads import Request, find
@@ -45,7 +45,7 @@ def list_workloads(
     summaries = {name: find(name).summary for name in names()}
     if json:
         document = {"schema": "servsim.workload.list/1", "workloads": summaries}
-        typer.echo(json_module.dumps(document, indent=2))
+        print_json(document)
         return
     typer.echo("\n".join(columns(list(summaries.items()), left=2)))
 
@@ -61,7 +61,7 @@ def _show_folder(name: str, json: bool) -> None:
         settings = {name: asdict(setting) for name, setting in folder.settings.items()}
         said: dict[str, object] = {"summary": folder.summary, "packages": folder.packages}
         said |= {"transactions": folder.transactions, "scales": folder.scales}
-        typer.echo(json_module.dumps({"schema": "servsim.workload.folder/1", **said, "settings": settings}, indent=2))
+        print_json({"schema": "servsim.workload.folder/1", **said, "settings": settings})
         return
     typer.echo(f"{folder.summary}\ntransactions: {', '.join(folder.transactions)}")
     heading = ["setting", "default", "unit", "meaning"]
@@ -157,4 +157,4 @@ def tune(
             document = tuning.run(folder, rungs, rounds, transactions or tuning.TRANSACTIONS, shown.tell)
         else:
             document = tuning.run_simulated(rungs, trace or [], machine, rounds, transactions, shown.tell)
-    typer.echo(json_module.dumps(document, indent=2) if json else tuning.table(document))
+    deliver(document, json, lambda: tuning.table(document))

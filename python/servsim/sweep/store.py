@@ -16,6 +16,7 @@ from typing import Any
 from servsim.documents import read_json
 from servsim.errors import UsageError
 from servsim.files import atomic_write, publish_folder
+from servsim.json_text import json_text
 from servsim.sweep.job import Job, versions
 
 SCHEMA = "servsim.sweep-directory/1"
@@ -49,7 +50,7 @@ class Store:
         part = self.runs / f".part-{job.hash}"
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
-        for name, text in (("inputs.json", json.dumps(job.inputs, indent=1)), ("result.json", result)):
+        for name, text in (("inputs.json", json_text(job.inputs)), ("result.json", result)):
             (part / name).write_text(text + "\n", encoding="utf-8")
         publish_folder(part, self.runs / job.hash)
         self.note("finished", job)
@@ -86,7 +87,7 @@ def opened(folder: Path, name: str) -> Iterator[Store]:
             raise UsageError(f"another process works on the sweep in {folder}: wait for it, or stop it") from None
         store = Store(folder)
         if not manifest.is_file():
-            store.replace(MANIFEST, json.dumps({"schema": SCHEMA, "name": name, **versions()}, indent=1) + "\n")
+            store.replace(MANIFEST, json_text({"schema": SCHEMA, "name": name, **versions()}))
         for part in store.runs.glob(".part-*"):
             shutil.rmtree(part)
         yield store

@@ -1,6 +1,5 @@
 """The record of native runs: a file that keeps them, so that predictions can be made again without them."""
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from servsim.documents import read_json
 from servsim.errors import UsageError
 from servsim.files import atomic_write
+from servsim.json_text import json_text
 from servsim.validation.host import Host
 from servsim.validation.native import NativeRun
 
@@ -26,7 +26,7 @@ class Record:
     def write(self, path: Path) -> None:
         """Write it as JSON, whole or not at all."""
         document = {"schema": SCHEMA, **asdict(self)}
-        atomic_write(path, json.dumps(document, indent=1) + "\n")
+        atomic_write(path, json_text(document))
 
 
 def read(path: Path) -> Record:

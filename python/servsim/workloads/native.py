@@ -26,6 +26,7 @@ from servsim.capture.folder import Folder
 from servsim.capture.folder_settings import FolderSettings
 from servsim.capture.steps import Steps, silent
 from servsim.errors import CheckFailed, EnvironmentProblem, UsageError
+from servsim.json_text import json_text
 from servsim.text import reason
 from servsim.workloads import driver
 from servsim.workloads.base import Request
@@ -76,7 +77,7 @@ class FolderWorkload:
             shutil.rmtree(data, ignore_errors=True)
         self._loaded(settings)
         if request.json:
-            print(json.dumps({"schema": "servsim.workload.load/1", "workload": self.name, "data": str(data)}))
+            print(json_text({"schema": "servsim.workload.load/1", "workload": self.name, "data": str(data)}), end="")
 
     def run(self, request: Request) -> None:
         """Run the client against the server and report."""

@@ -19,6 +19,7 @@ from servsim.capture.folder_settings import FolderSettings
 from servsim.documents import is_plain, read_toml, text_of
 from servsim.errors import CheckFailed, UsageError
 from servsim.files import atomic_write
+from servsim.json_text import json_text
 from servsim.result import hertz
 from servsim.result_warnings import recorded
 from servsim.simulation import simulate
@@ -116,7 +117,7 @@ def run(
             rates[rung.name].append(float(report["transactions_per_second"]))
             say(f"round {number + 1} of {rounds}, {rung.name}: {rates[rung.name][-1]:,.0f} transactions/s")
     document = _document(rungs, rates, "natively on this host", rounds, transactions)
-    atomic_write(kept(folder.path.name), json.dumps(document, indent=2) + "\n")
+    atomic_write(kept(folder.path.name), json_text(document))
     return document
 
 
@@ -156,7 +157,7 @@ def run_simulated(
         rates[rung.name] = [clock / run["cycles_per_transaction"] for run in result["replications"]]
         say(f"{rung.name}: {rates[rung.name][-1]:,.0f} transactions/s")
     document = _document(rungs, rates, f"simulated on {machine}", rounds, transactions)
-    atomic_write(kept(name, simulated=True), json.dumps(document, indent=2) + "\n")
+    atomic_write(kept(name, simulated=True), json_text(document))
     return document
 
 

@@ -23,7 +23,6 @@ from servsim.cli.disk.options import (
 from servsim.cli.disk.printing import (
     in_file_name,
     print_evaluation,
-    print_json,
     print_models,
     print_run,
     print_sweep,
@@ -32,6 +31,7 @@ from servsim.cli.disk.printing import (
     write_plots,
 )
 from servsim.cli.options import load_range, refuse_useless
+from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 from servsim.files import atomic_write, make_folder

@@ -15,12 +15,6 @@ def in_file_name(device: str) -> str:
     return quote(device, safe=" ")
 
 
-def print_json(value: dict[str, Any]) -> None:
-    """Print a document."""
-    json.dump(value, sys.stdout, indent=2)
-    print()
-
-
 def warn(report: dict[str, Any] | None) -> None:
     """Tell on stderr what an import could not keep."""
     for warning in (report or {}).get("warnings", []):
