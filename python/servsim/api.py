@@ -12,6 +12,7 @@ from servsim import simulation
 from servsim.captures import simulate_captures
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.hashes import file_hash
+from servsim.machines import machine_path, machine_text, resolve
 from servsim.result import Result, check
 from servsim.run_options import RunOptions
 from servsim.text import require_utf8
@@ -120,10 +121,8 @@ class Machine:
     def __init__(self, name: str | Path, settings: Mapping[str, object] | None = None) -> None:
         self.name = str(name)
         self.overrides = {key: str(value) for key, value in (settings or {}).items()}
-        self.path = simulation.machine_path(self.name)
-        self.settings: Mapping[str, Any] = simulation.resolve(
-            simulation.machine_text(self.name), self.name, self.replaced
-        )
+        self.path = machine_path(self.name)
+        self.settings: Mapping[str, Any] = resolve(machine_text(self.name), self.name, self.replaced)
         """Every setting of the machine, in groups, as results record them."""
 
     @property

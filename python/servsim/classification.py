@@ -10,7 +10,8 @@ from servsim.documents import text_of
 from servsim.errors import UsageError
 from servsim.hashes import file_hash
 from servsim.limits import whole
-from servsim.simulation import findings_folder, machine_text
+from servsim.machines import machine_text
+from servsim.simulation import findings_folder
 
 #: Why the classes differ from those of a timing run of the same trace on the same machine.
 NO_MIGRATION = (

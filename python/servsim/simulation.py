@@ -1,9 +1,7 @@
 """Simulate a trace on a machine that exists only as a description."""
 
-import difflib
 import itertools
 import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -15,50 +13,12 @@ from servsim.errors import InternalBug, Interrupted, UsageError
 from servsim.faults import kept
 from servsim.hashes import file_hash, hashed_beside
 from servsim.limits import LARGEST_COUNT, LARGEST_SEED, whole
+from servsim.machines import machine_text
 from servsim.result_warnings import ResultWarning, put, recorded
 from servsim.run_options import RunOptions
 
 #: First bytes of a captured trace (FORMAT.md).
 _TRACE_MAGIC = b"servsim\n"
-
-
-def shipped_machines() -> dict[str, Path]:
-    """Return the machine descriptions that come with servsim, by name."""
-    return {file.stem: file for file in Path(__file__).with_name("machines").glob("*.toml")}
-
-
-def machine_path(name: str) -> Path:
-    """Find a machine description.
-
-    Parameters
-    ----------
-    name
-        Path of a TOML file, or the name of a shipped description such as ``foglia-2004-4p``.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    UsageError
-        When there is no such file, with the names of the shipped ones.
-    """
-    path = Path(name)
-    if path.is_file():
-        return path
-    shipped = shipped_machines()
-    if name in shipped:
-        return shipped[name]
-    near = difflib.get_close_matches(name, shipped, n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
-    raise UsageError(f"there is no machine description {name!r}; shipped are {', '.join(sorted(shipped))}{meant}")
-
-
-def machine_text(name: str | Path) -> str:
-    """Return what a machine description says; see `machine_path` for its names and `text_of` for what it raises."""
-    return text_of(machine_path(str(name)), errors="replace")
 
 
 def simulate(
@@ -256,22 +216,6 @@ def simulate_each(
     result["results"] = [_summarised(document) for document in result["results"]]
     _tell_origin(path, result["results"])
     return result
-
-
-def resolve(description: str, machine: str, overrides: list[str]) -> dict[str, Any]:
-    """Return a machine with every setting, without running anything on it.
-
-    Raises
-    ------
-    UsageError
-        For a wrong description or override: all faults at once.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        trace = Path(folder) / "one.txt"
-        trace.write_text("0 L 1000\n")
-        made = simulate_text(trace, description, machine, format="text", overrides=overrides, engine="functional")
-    resolved: dict[str, Any] = made["machine"]
-    return resolved
 
 
 def _summarised(document: dict[str, Any]) -> dict[str, Any]:

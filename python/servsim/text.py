@@ -1,5 +1,6 @@
 """Text for people: aligned columns, digits of numbers, and text of others (names in files) made safe to show."""
 
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -49,6 +50,18 @@ def printable(text: str) -> str:
     'a\\x1b[31mb'
     """
     return _UNPRINTABLE.sub(_escaped, text)
+
+
+def toml_string(text: str) -> str:
+    r"""Return a text as TOML writes it, in quotes.
+
+    Examples
+    --------
+    >>> toml_string('a "b"')
+    '"a \\"b\\""'
+    """
+    # What JSON escapes, TOML escapes alike, and one more.
+    return json.dumps(text, ensure_ascii=True).replace("\x7f", "\\u007f")
 
 
 def reason(output: str, *, last: bool = False) -> str:

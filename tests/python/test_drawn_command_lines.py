@@ -22,7 +22,7 @@ from example_files import furnish
 from printed_examples import ROOT
 from servsim import _core
 from servsim.environment import shipped_trace
-from servsim.simulation import shipped_machines
+from servsim.machines import shipped_machines
 
 #: Results and models that later commands read, made before any line is drawn.
 MADE = (
@@ -99,9 +99,12 @@ def faults(words: list[str], furnished: Path) -> Iterator[str | int]:
         yield f"refused, and changed {sorted(changed)}"
     if done.returncode == 0 and drawn.asks_for_json(words):
         try:
-            json.loads(out, parse_constant=_not_a_number)
+            document = json.loads(out, parse_constant=_not_a_number)
         except ValueError as error:
             yield f"printed no JSON: {error}: {out[:200]}"
+        else:
+            if not str(document.get("schema", "")).startswith("servsim."):
+                yield f"printed a document without its schema: {out[:200]}"
 
 
 def _tried(lines: Iterable[list[str]], furnished: Path) -> tuple[Counter[str | int], list[str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from servsim import _core
+from servsim.machines.settings import setting_keys
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 
@@ -20,7 +21,7 @@ def test_a_group_explains_all_of_its_settings() -> None:
     done = _explain("cache", "--json")
     assert done.returncode == 0, done.stderr
     keys = [setting["key"] for setting in json.loads(done.stdout)["settings"]]
-    assert keys == [key for key in _core.setting_keys() if key.startswith("cache.")]
+    assert keys == [key for key in setting_keys() if key.startswith("cache.")]
     assert len(keys) > 3
 
 
@@ -51,7 +52,7 @@ def test_what_a_word_may_mean_is_told_of_settings_figures_and_machines(name: str
 
 
 def test_no_source_is_a_number_that_only_its_writers_know() -> None:
-    for key in _core.setting_keys():
+    for key in setting_keys():
         assert not re.search(r"\b[DA]\d+\b", _core.explain(key)), _core.explain(key)
 
 
@@ -63,7 +64,7 @@ def test_a_machine_explains_what_it_sets(tmp_path: Path) -> None:
     own.write_text('cache.size = "4 MiB"\n')
     assert re.search(r"^cache\.size +4 MiB +2 MiB *$", _explain(str(own)).stdout, re.MULTILINE)
     settings = {one["key"]: one for one in json.loads(_explain(str(own), "--json").stdout)["settings"]}
-    assert set(_core.setting_keys()) <= settings.keys()
+    assert set(setting_keys()) <= settings.keys()
     assert settings["cache.size"] == {"key": "cache.size", "value": "4 MiB", "default": "2 MiB"}
 
 

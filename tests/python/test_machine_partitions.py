@@ -9,8 +9,9 @@ import pytest
 from servsim.cli.partitions import app
 from servsim.errors import UsageError
 from servsim.machine_partitions import cut, live, measure, shapes
+from servsim.machines import machine_text, resolve
 from servsim.manager import Goal, Goals, Look, Manager
-from servsim.simulation import machine_text, resolve, simulate_text
+from servsim.simulation import simulate_text
 from servsim.statistics.intervals import Estimate, reported
 from typer.testing import CliRunner
 

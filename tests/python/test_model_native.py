@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from servsim.errors import UsageError
+from servsim.machines import resolve
 from servsim.model import native
 from servsim.model.io_stations import Requests
 from servsim.model.parameters import Parameters
-from servsim.simulation import resolve
 from servsim.validation import host, plan
 from servsim.validation.host import Host
 from servsim.validation.native import NativeRun

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servsim.machines import machine_path, resolve
 from servsim.report.picture import MOST_DRAWN, WIDTH, is_complete, picture
-from servsim.simulation import machine_path, resolve
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 MACHINES = sorted(path.stem for path in machine_path("foglia-2004-4p").parent.glob("*.toml"))

@@ -11,7 +11,7 @@ import pytest
 from servsim.capture.folder import shipped
 from servsim.capture.folder_settings import chosen
 from servsim.errors import EnvironmentProblem, UsageError
-from servsim.simulation import resolve
+from servsim.machines import resolve
 from servsim.validation import host, job, native, plan, record, simulated, study, text, windows
 from servsim.validation.native import NativeRun
 from servsim.validation.ratios import Ratio, error_percent, ratio

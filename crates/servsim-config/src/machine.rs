@@ -118,6 +118,7 @@ impl Machine {
         if faults.is_empty() {
             Ok(machine)
         } else {
+            faults.sort_by_key(|fault| line_of(fault, file));
             Err(Faults(faults))
         }
     }
@@ -284,4 +285,10 @@ impl Machine {
     pub fn line_bytes(&self) -> u64 {
         self.cache.line.0
     }
+}
+
+/// The line that a fault names, by which people look for it; what was not written in the file comes behind.
+fn line_of(fault: &str, file: &str) -> usize {
+    let number = |rest: &str| rest.strip_prefix(", line ")?.split(':').next()?.parse().ok();
+    fault.strip_prefix(file).and_then(number).unwrap_or(usize::MAX)
 }

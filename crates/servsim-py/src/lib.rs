@@ -12,6 +12,7 @@ mod disk;
 mod errors;
 mod files;
 mod interrupt;
+mod machine;
 mod model;
 mod rset;
 mod simulate;
@@ -23,6 +24,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     classify::register(module)?;
     disk::register(module)?;
     files::register(module)?;
+    machine::register(module)?;
     model::register(module)?;
     rset::register(module)?;
     simulate::register(module)?;

@@ -1,4 +1,4 @@
-//! Simulation of a trace on a described machine, explanation of settings, protocol tables.
+//! Simulation of a trace on a described machine, figures, protocol tables.
 
 use crate::errors;
 use pyo3::prelude::*;
@@ -21,11 +21,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_each, module)?)?;
     module.add_function(wrap_pyfunction!(sample, module)?)?;
-    module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(figure, module)?)?;
     module.add_function(wrap_pyfunction!(figures, module)?)?;
-    module.add_function(wrap_pyfunction!(setting_keys, module)?)?;
-    module.add_function(wrap_pyfunction!(placement_check, module)?)?;
     module.add_function(wrap_pyfunction!(protocol_table, module)?)?;
     Ok(())
 }
@@ -307,12 +304,6 @@ pub fn attended(
     }
 }
 
-/// Meaning, accepted values, default and source of a setting.
-#[pyfunction]
-fn explain(key: &str) -> PyResult<String> {
-    servsim_config::explain(key).map_err(errors::usage)
-}
-
 /// What the registry knows of every number of a result, as JSON.
 #[pyfunction]
 fn figures() -> String {
@@ -323,21 +314,6 @@ fn figures() -> String {
 #[pyfunction]
 fn figure(path: &str) -> Option<String> {
     registry::entry(path).map(|found| found.to_json().to_string())
-}
-
-/// Every key of a machine description.
-#[pyfunction]
-fn setting_keys() -> Vec<&'static str> {
-    servsim_config::SETTINGS.iter().map(|setting| setting.key).collect()
-}
-
-/// Says what is wrong with a placement file, whatever machine it is for; `file` is used in messages.
-#[pyfunction]
-fn placement_check(text: &str, file: &str) -> PyResult<()> {
-    const ANY: usize = 1 << 20;
-    servsim_config::PlacementFile::from_toml(text, file, ANY, ANY)
-        .map(drop)
-        .map_err(|faults| errors::usage(faults.to_string()))
 }
 
 /// A protocol's table as Markdown, from the object that the simulator executes.

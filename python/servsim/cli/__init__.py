@@ -32,6 +32,7 @@ COMMANDS: tuple[str, ...] = (
     "doctor",
     "explain",
     "guest",
+    "machine",
     "model",
     "monitor",
     "partitions",
@@ -57,6 +58,7 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Start here": ("quickstart", "doctor", "explain"),
     "Capture": ("workload", "guest", "capture", "trace"),
     "Simulate": (
+        "machine",
         "simulate",
         "compare",
         "classify",

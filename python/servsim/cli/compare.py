@@ -1,12 +1,12 @@
 """``servsim compare``: which design is really better, or why nobody can tell yet."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from servsim.cli import compare_windows, options
+from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say, warn
 from servsim.errors import CheckFailed, UsageError
@@ -170,7 +170,7 @@ def compare(
 
         say(f"wrote {write(comparison, html)}")
     warn(comparison.warnings)
-    print(json.dumps(comparison.to_dict(), indent=1) if as_json else render(comparison))
+    deliver(comparison.to_dict(), as_json, lambda: render(comparison))
     _end(comparison, interrupted, require_ranking)
 
 
@@ -230,8 +230,8 @@ def _refuse_useless(context: typer.Context, traces: list[Path], precision: float
 
 def _sorted(inputs: list[Path]) -> tuple[list[Path], list[Path]]:
     """Tell result files, which begin with a brace, and the runs of sweeps from traces."""
+    from servsim.machines import shipped_machines
     from servsim.report import files as runs_of
-    from servsim.simulation import shipped_machines
 
     files: list[Path] = []
     traces: list[Path] = []

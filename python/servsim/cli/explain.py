@@ -1,14 +1,16 @@
 """``servsim explain``: what a setting, an option of the method or a figure means, and the picture of a machine."""
 
 import difflib
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from servsim.cli.options import EXPLAINED
+from servsim.cli.printing import deliver, print_json
 from servsim.errors import UsageError
+from servsim.machines import machine_text, resolve, shipped_machines
+from servsim.machines.settings import setting_keys
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +38,7 @@ def command(
     if drawn is not None:
         _draw(key, drawn)
         return
-    settings = _core.setting_keys()
+    settings = setting_keys()
     found = [name for name in settings if key is None or name == key or name.startswith(f"{key}.")]
     texts = [_core.explain(name) for name in found]
     if key in EXPLAINED:
@@ -55,7 +57,7 @@ def command(
     for text in texts:
         head, *rest = text.splitlines()
         entries.append({"key": head, **_fields(rest)})
-    print(json.dumps({"schema": "servsim.explain/1", "settings": entries}, indent=1))
+    print_json({"schema": "servsim.explain/1", "settings": entries})
 
 
 def _fields(lines: list[str]) -> dict[str, str]:
@@ -65,7 +67,6 @@ def _fields(lines: list[str]) -> dict[str, str]:
 def _unknown(name: str, keys: list[str]) -> UsageError:
     """Return the refusal of a name that is no key, figure or machine, with up to three that may be meant."""
     from servsim.registry import entries
-    from servsim.simulation import shipped_machines
 
     figures = [path for entry in entries() for path in entry.names if "*" not in path]
     known = [*keys, *figures, *sorted(shipped_machines())]
@@ -79,38 +80,27 @@ def _unknown(name: str, keys: list[str]) -> UsageError:
 
 def _is_machine(name: str) -> bool:
     """Whether a name that is no key is meant as a machine: one that ships, nearly so, or a file."""
-    from servsim.simulation import shipped_machines
-
     return Path(name).exists() or bool(difflib.get_close_matches(name, shipped_machines(), n=1, cutoff=0.7))
 
 
 def _machine(name: str, *, as_json: bool) -> None:
-    """Print what a machine's description sets: what differs from the defaults, or all of it in JSON."""
+    """Print what a machine is, or every setting of it in JSON."""
+    from servsim.cli.machine import told
     from servsim.result import flat
-    from servsim.simulation import machine_text, resolve
-    from servsim.text import columns
 
-    values = dict(flat(resolve(machine_text(name), name, [])))
+    described = resolve(machine_text(name), name, [])
     defaults = dict(flat(resolve("", "defaults", [])))
-    settings = [{"key": key, "value": text, "default": defaults.get(key)} for key, text in values.items()]
-    if as_json:
-        print(json.dumps({"schema": "servsim.explain/1", "machine": name, "settings": settings}, indent=1))
-        return
-    others = [one for one in settings if one["value"] != one["default"]]
-    rows = [(one["key"] or "", one["value"] or "", one["default"] or "-") for one in others]
-    print("\n".join(columns([("setting", "here", "default"), *rows], left=3)))
-    print(f"\n{len(settings) - len(others)} settings have their defaults; --json prints all, KEY says what one means.")
+    settings = [{"key": key, "value": text, "default": defaults[key]} for key, text in flat(described)]
+    deliver({"schema": "servsim.explain/1", "machine": name, "settings": settings}, as_json, lambda: told(described))
 
 
 def _draw(machine: str | None, out: Path) -> None:
     """Write the picture of a machine."""
-    from servsim.files import atomic_write
-    from servsim.report.picture import picture
-    from servsim.simulation import machine_text, resolve
+    from servsim.cli.machine import draw
 
     if machine is None:
         raise UsageError(
             "--picture draws a machine: name one, as in `servsim explain brock-2001-4x4 --picture out.svg`"
         )
-    atomic_write(out, picture(resolve(machine_text(machine), machine, [])) + "\n")
+    draw(resolve(machine_text(machine), machine, []), out)
     print(out)

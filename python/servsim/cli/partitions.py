@@ -1,6 +1,5 @@
 """``servsim partitions``: whole nodes of a described machine set apart for workloads of their own."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +8,7 @@ import typer
 
 from servsim.cli import options
 from servsim.cli.options import Settings, pairs
+from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say, warn
 from servsim.errors import UsageError
@@ -39,14 +39,14 @@ def shapes_command(machine: Machine, settings: Settings = None, as_json: AsJson 
     Example: servsim partitions shapes -m brock-2001-4x4
     """
     from servsim.machine_partitions import shapes
-    from servsim.simulation import machine_text, resolve
+    from servsim.machines import machine_text, resolve
 
     nodes = int(resolve(machine_text(machine), machine, settings or [])["node"]["count"])
     if nodes > 16:
         raise UsageError(f"{nodes} nodes can be divided in too many ways to print: name partitions with partitions cut")
     found = shapes(nodes)
     if as_json:
-        print(json.dumps({"schema": "servsim.partitions.shapes/1", "nodes": nodes, "shapes": found}, indent=1))
+        print_json({"schema": "servsim.partitions.shapes/1", "nodes": nodes, "shapes": found})
         return
     print("\n".join("+".join(map(str, shape)) for shape in found))
 
@@ -72,7 +72,7 @@ def cut_command(
         raise UsageError("a partition is named twice: give its nodes in one list")
     made = cut(machine, {name: sorted(numbers(nodes, nodes=True)) for name, nodes in named}, settings or [])
     if as_json:
-        print(json.dumps({"schema": "servsim.partitions.cut/1", "machine": machine, "partitions": made}, indent=1))
+        print_json({"schema": "servsim.partitions.cut/1", "machine": machine, "partitions": made})
         return
     for name, given in made.items():
         print(f"{name}: " + " ".join(f"--set '{setting}'" for setting in given))
@@ -132,7 +132,7 @@ def day_command(
         "log": [asdict(step) for step in moved],
     }
     if as_json:
-        print(json.dumps(document, indent=1))
+        print_json(document)
         return
     print(f"transactions/s (95 % interval, n = {replications})")
     for name, by_size in known.items():

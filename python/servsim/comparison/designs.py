@@ -1,6 +1,5 @@
 """Designs to compare: machines that are run now, and results of earlier runs."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +10,11 @@ from servsim.comparison.grouping import designs
 from servsim.comparison.metrics import Metric
 from servsim.errors import Interrupted, UsageError
 from servsim.files import atomic_write, make_folder
+from servsim.json_text import json_text
+from servsim.machines import machine_path
 from servsim.progress import Show, expected_references, of_references
 from servsim.replication import joined
 from servsim.result import Result, check, load
-from servsim.simulation import machine_path
 from servsim.statistics.sequential import FIRST_STAGE, wished_runs
 
 Say = Callable[[str], None]
@@ -278,7 +278,7 @@ def keep(designs: Sequence[Design], folder: Path) -> list[Path]:
     if taken:
         raise UsageError(f"{', '.join(taken)} exists already: choose another folder for --keep")
     for design, path in zip(designs, paths, strict=True):
-        atomic_write(path, json.dumps(design.result.document, indent=1) + "\n")
+        atomic_write(path, json_text(design.result.document))
     return paths
 
 

@@ -19,12 +19,12 @@ from servsim.comparison.designs import Machine
 from servsim.comparison.ratios import judged, look_is_enough, windows_needed, windows_wanted
 from servsim.errors import Interrupted
 from servsim.hashes import file_hash
+from servsim.machines import machine_text, resolve
 from servsim.progress import Show
 from servsim.result_warnings import ResultWarning
 from servsim.sampling.coarse import Known, coarse_runs
 from servsim.sampling.runs import Wish, refuse_short, timed
 from servsim.sampling.stages import HASH, Stages, Told
-from servsim.simulation import machine_text, resolve
 from servsim.statistics import sampling
 
 #: Fewest common windows that say anything: an interval needs a spread.

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from servsim.errors import UsageError
+from servsim.machines import machine_text, resolve
 from servsim.result import flat
-from servsim.simulation import machine_text, resolve
 
 #: Settings of nodes that hold a value for all nodes or one for each, separated by commas.
 _EACH = ("processors", "memory", "memory_latency", "memory_bytes_per_cycle")

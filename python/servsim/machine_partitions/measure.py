@@ -9,10 +9,11 @@ from pathlib import Path
 from servsim.documents import text_of
 from servsim.errors import UsageError
 from servsim.machine_partitions.cut import cut
+from servsim.machines import machine_text, resolve
 from servsim.manager import Goals
 from servsim.result import hertz
 from servsim.run_options import RunOptions
-from servsim.simulation import machine_text, resolve, simulate
+from servsim.simulation import simulate
 from servsim.statistics.intervals import LEAST, Estimate, reported
 
 #: Bytes of a page that moves.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.errors import UsageError
-from servsim.simulation import machine_text, resolve
+from servsim.machines import machine_text, resolve
 from servsim.statistics.intervals import Estimate, estimate
 
 #: The class of an average transaction, and that of work no transaction was seen to ask for.

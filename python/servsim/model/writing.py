@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from servsim.text import toml_string
+
 if TYPE_CHECKING:
     from servsim.model.network import Network
 
@@ -80,8 +82,7 @@ def _value(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, str):
-        # What JSON escapes, TOML escapes alike.
-        return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+        return toml_string(value)
     if isinstance(value, Sequence):
         return "[" + ", ".join(_value(v) for v in value) + "]"
     if isinstance(value, float):

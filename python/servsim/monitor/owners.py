@@ -11,6 +11,7 @@ from servsim.documents import text_of
 from servsim.errors import UsageError
 from servsim.monitor import perf_c2c
 from servsim.monitor.perf import histogram as of_perf
+from servsim.text import toml_string
 
 SCHEMA = "servsim.rset.sample/1"
 
@@ -108,6 +109,6 @@ def placement(told: Sequence[Owner], granularity: int) -> str:
         end += 0 if last is not None else granularity
         # A site is MODULE+0xOFFSET; everything else is a name.
         key = "site" if "+0x" in first.data else "structure"
-        lines += ["[[page]]", f"{key} = {json.dumps(first.data)}", f'offset = "{first.offset:#x}..{end:#x}"']
+        lines += ["[[page]]", f"{key} = {toml_string(first.data)}", f'offset = "{first.offset:#x}..{end:#x}"']
         lines += [f"node = {first.node}", ""]
     return "\n".join(lines)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from servsim.errors import UsageError
+from servsim.machines import machine_text, resolve
 from servsim.monitor.filters import MOST_COUNTERS, Region, program, regions, size
 from servsim.run_options import RunOptions
-from servsim.simulation import machine_text, resolve, simulate
+from servsim.simulation import simulate
 
 #: Bytes of a counter in each pass.
 GRANULES = (2 << 20, 4 << 10, 32)

@@ -14,6 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from servsim.machines import words
 from servsim.report.charts.svg import tag
 
 WIDTH, GAP, LINE, PAD = 440, 10, 18, 10
@@ -98,11 +99,6 @@ def _beside(parts: Sequence[Part], width: float, across: int) -> Part:
     return Part(marks, max(0.0, y - GAP))
 
 
-def _of(count: int | str, what: str) -> str:
-    """Write a number of things."""
-    return f"{count} {what}" if str(count) == "1" else f"{count} {what}s"
-
-
 def _cores(count: int, width: float) -> Part:
     """Return a grid of cores."""
     across = max(1, min(CORES_ACROSS * 2, int((width + 3) / (CORE + 3)), count))
@@ -120,31 +116,6 @@ def _cores(count: int, width: float) -> Part:
     return Part(marks, ceil(count / across) * (CORE + 3) - 3)
 
 
-def _each(text: str, count: int) -> list[str]:
-    """Return one value for each node."""
-    values = [value.strip() for value in str(text).split(",")]
-    return values * count if len(values) == 1 else values
-
-
-def _levels(machine: Settings, sharing: str) -> list[str]:
-    """Describe the levels that are shared so."""
-    found = []
-    for name in ("l2", "l3"):
-        level = machine[name]
-        if level["size"] != "none" and level["sharing"] == sharing:
-            found.append(f"{name.upper()} {level['size']}, {level['associativity']} ways, {level['inclusion']}")
-    return found
-
-
-def _core_caches(machine: Settings) -> str:
-    cache = machine["cache"]
-    first = f"L1 {cache['size']}"
-    if cache["organisation"] == "split":
-        first = f"L1 {cache['size']} for instructions and {cache['size']} for data"
-    private = [text.split(",")[0] for text in _levels(machine, "private")]
-    return "each core: " + ", ".join([first, *private]) + f", lines of {cache['line']}"
-
-
 def _processors(machine: Settings, count: int, width: float) -> list[Part]:
     """Draw processors, in their groups if there are any."""
     if count == 0:
@@ -156,65 +127,30 @@ def _processors(machine: Settings, count: int, width: float) -> list[Part]:
     number = count // per_group
     across = min(GROUPS_ACROSS, number, max(1, int(width / 88)))
     inner = (width - GAP * (across - 1)) / across
-    level = _levels(machine, "group")[0].split(",")[0]
+    level = words.levels(machine, "group")[0].split(",")[0]
     group = _box(
         "group",
         inner,
-        [_of(per_group, "core")],
+        [words.counted(per_group, "core")],
         [_cores(per_group, inner - 2 * PAD), _box("cache", inner - 2 * PAD, [level])],
     )
     return [_beside([group] * number, inner, across)]
 
 
-def _counts(machine: Settings, nodes: int) -> list[int]:
-    """Return how many processors each node has."""
-    total, said = int(machine["processors"]), str(machine["node"]["processors"])
-    if said != "even":
-        return [int(number) for number in _each(said, nodes)]
-    of = [processor * nodes // total for processor in range(total)]
-    return [of.count(node) for node in range(nodes)]
-
-
-def _memory(machine: Settings, width: float, node: int | None, nodes: int) -> Part | None:
-    read = machine["bus"]["memory_read"]
-    if node is None:
-        banks = machine["memory"]["banks"]
-        return _box("memory", width, ["memory", f"{read} to read" + (f", {banks} banks" if str(banks) != "1" else "")])
-    of = machine["node"]
-    size = _each(of["memory"], nodes)[node]
-    if size == "none":
-        return None
-    lines = ["memory" if size == "unlimited" else f"memory, {size}", f"{read} to read"]
-    beyond = _each(of["memory_latency"], nodes)[node]
-    if beyond != "0 cycles":
-        lines[-1] += f", {beyond} more here"
-    rate = _each(of["memory_bytes_per_cycle"], nodes)[node]
-    if rate != "unlimited":
-        lines.append(f"{rate} a cycle")
-    return _box("memory", width, lines)
+def _memory(machine: Settings, width: float, node: int | None) -> Part | None:
+    lines = words.memory(machine, node)
+    return _box("memory", width, lines) if lines else None
 
 
 def _node(machine: Settings, node: int, count: int, nodes: int, width: float) -> Part:
     inner = width - 2 * PAD
-    memory = _memory(machine, inner, node, nodes)
-    name = f"node {node + 1}: " + (_of(count, "core") if count else "memory alone")
+    memory = _memory(machine, inner, node)
+    name = f"node {node + 1}: " + (words.counted(count, "core") if count else "memory alone")
     return _box("node", width, [name], [*_processors(machine, count, inner), *([memory] if memory else [])])
 
 
-def _crossing(machine: Settings) -> list[str]:
-    """Return what the way between core groups costs, where it costs anything."""
-    group = machine.get("group", {})
-    way = str(group.get("crossing", "0 cycles"))
-    return [f"between core groups {way} more"] if int(group.get("count", 1)) > 1 and way != "0 cycles" else []
-
-
 def _network(machine: Settings, width: float) -> Part:
-    of = machine["node"]
-    joined = {"switch": "a switch", "direct": "each node linked to each"}.get(of["links"], f"links {of['links']}")
-    hop = f"{of['hop']} a link" if of["distances"] == "links" else "ways of given times"
-    lines = [f"network: {joined}", f"{hop}, {of['link_bytes_per_cycle']} a cycle each way, {of['coherence']}"]
-    lines += _crossing(machine)
-    return _box("net", width, lines)
+    return _box("net", width, words.network(machine))
 
 
 def _pairs(links: str, nodes: int) -> list[tuple[int, int]]:
@@ -228,7 +164,7 @@ def _pairs(links: str, nodes: int) -> list[tuple[int, int]]:
 
 
 def _nodes(machine: Settings, nodes: int) -> list[Part]:
-    counts = _counts(machine, nodes)
+    counts = words.processors_of_nodes(machine, nodes)
     across = min(NODES_ACROSS, nodes)
     width = (WIDTH - GAP * 3 * (across - 1)) / across
     drawn = [_node(machine, node, counts[node], nodes, width) for node in range(nodes)]
@@ -253,30 +189,18 @@ def _nodes(machine: Settings, nodes: int) -> list[Part]:
 
 
 def _one_memory(machine: Settings) -> list[Part]:
-    count, kind = int(machine["processors"]), machine["interconnect"]["kind"]
-    parts = [_box("node", WIDTH, [_of(count, "core")], _processors(machine, count, WIDTH - 2 * PAD))]
-    bus = machine["bus"]
-    read = sum(int(str(bus.get(key, "0 cycles")).split()[0]) for key in ("cache_read", "intervention"))
-    lines = [kind, f"{bus['bytes_per_cycle']} a cycle, from another cache in {read} cycles"]
-    lines += _crossing(machine)
-    parts.append(_box("net", WIDTH, lines))
-    shared = _levels(machine, "shared")
+    count = int(machine["processors"])
+    parts = [_box("node", WIDTH, [words.counted(count, "core")], _processors(machine, count, WIDTH - 2 * PAD))]
+    parts.append(_box("net", WIDTH, words.interconnect(machine)))
+    shared = words.levels(machine, "shared")
     if shared:
         parts.append(_box("cache", WIDTH, ["shared by all cores", *shared]))
-    memory = _memory(machine, WIDTH, None, 1)
+    memory = _memory(machine, WIDTH, None)
     return [*parts, memory] if memory else parts
 
 
 def _disks(machine: Settings) -> Part:
-    disk = machine["disk"]
-    if str(disk["count"]) not in ("0", "none"):
-        what = [_of(disk["count"], "disk"), f"model {disk['model']}"]
-    else:
-        what = [
-            "disks",
-            f"{disk['parallel']} requests at once, a read {disk['read_time']}, a write {disk['write_time']}",
-        ]
-    return _box("disk", WIDTH, what)
+    return _box("disk", WIDTH, words.disks(machine))
 
 
 def is_complete(machine: Settings) -> bool:
@@ -312,8 +236,8 @@ def picture(machine: Settings) -> str:
         A complete SVG document.
     """
     nodes = int(machine["node"]["count"])
-    about = f"{_of(machine['processors'], 'core')} at {machine['clock']}, {machine['protocol']['name']}"
-    lines = [piece for text in (about, _core_caches(machine)) for piece in _wrapped(text, WIDTH)]
+    about = (words.cores(machine), words.core_caches(machine))
+    lines = [piece for text in about for piece in _wrapped(text, WIDTH)]
     title = tag("text", str(machine["name"]), x=0, y=16, class_="t")
     below = [tag("text", line, x=0, y=38 + LINE * number) for number, line in enumerate(lines)]
     head = Part([title, *below], 28 + LINE * len(lines))
@@ -324,7 +248,7 @@ def picture(machine: Settings) -> str:
     return str(
         tag(
             "svg",
-            tag("title", f"{machine['name']}: {_of(machine['processors'], 'core')}"),
+            tag("title", f"{machine['name']}: {words.counted(machine['processors'], 'core')}"),
             tag("style", STYLE),
             *stacked.marks,
             class_="picture",

@@ -16,9 +16,10 @@ from typing import Literal
 
 from servsim import cache
 from servsim.hashes import file_hash
+from servsim.machines import machine_text
 from servsim.reproduce.rows import Part, Row, ordered
 from servsim.reproduce.runs import DISKS, Replication, kept
-from servsim.simulation import machine_text, simulate
+from servsim.simulation import simulate
 from servsim.statistics.intervals import estimate
 
 #: The machine of Martin et al. 2002.

@@ -18,10 +18,11 @@ from servsim.environment import shipped_trace
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.files import atomic_write
 from servsim.hashes import file_hash
+from servsim.machines import machine_text
 from servsim.progress import Show, expected_references, of_references
 from servsim.quickstart import USERS
 from servsim.run_options import RunOptions
-from servsim.simulation import machine_text, simulate
+from servsim.simulation import simulate
 from servsim.statistics.intervals import estimate
 from servsim.sweep.job import versions
 

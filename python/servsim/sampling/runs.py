@@ -14,6 +14,7 @@ from servsim import _core
 from servsim.cache import folder
 from servsim.errors import Interrupted, UsageError
 from servsim.hashes import file_hash
+from servsim.machines import machine_text
 from servsim.progress import Show, held_by
 from servsim.result_warnings import ResultWarning, put, recorded
 from servsim.sampling.coarse import CoarseRun, Known, coarse_runs, order_of
@@ -31,7 +32,7 @@ from servsim.sampling.estimates import (
     unknown_of,
 )
 from servsim.sampling.stages import HASH, Prospect, Stages, Told
-from servsim.simulation import findings_folder, machine_text
+from servsim.simulation import findings_folder
 from servsim.statistics import sampling
 from servsim.text import share
 

@@ -1,6 +1,5 @@
 """Conducting a sweep: plan the runs, make those that are missing, put the figures into tables."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +7,10 @@ from typing import Any
 
 from servsim.errors import UsageError
 from servsim.hashes import file_hash
+from servsim.json_text import json_text
+from servsim.machines import machine_text, resolve
 from servsim.replication import summary
 from servsim.result_warnings import ResultWarning, gathered
-from servsim.simulation import machine_text, resolve
 from servsim.sweep.engines import engine
 from servsim.sweep.job import Job, versions
 from servsim.sweep.store import Store, opened
@@ -173,7 +173,7 @@ def conduct(
         points = [_point(store, levels, of) for levels, of in zip(study.points, jobs, strict=True)]
         write_tables(store, study, jobs)
         outcome = Outcome(study, folder, points, len(missing), len(every) - len(missing))
-        store.replace("summary.json", json.dumps(outcome.to_dict(), indent=1) + "\n")
+        store.replace("summary.json", json_text(outcome.to_dict()))
     return outcome
 
 

@@ -15,10 +15,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from servsim import _core
 from servsim.documents import is_plain, read_toml, text_of
 from servsim.errors import UsageError
 from servsim.limits import LARGEST_COUNT, is_whole
+from servsim.machines.settings import setting_keys
 
 #: Factors that are no settings of the machine.
 SPECIAL = ("machine", "trace", "transactions", "warmup", "functional_warmup", "checkpoint")
@@ -191,7 +191,7 @@ def _flat(tree: object, prefix: str = "") -> dict[str, Any]:
 
 
 def _setting_faults(settings: Mapping[str, Any], factors: Mapping[str, Any], read: Mapping[str, Any]) -> list[str]:
-    known = _core.setting_keys()
+    known = setting_keys()
     faults = []
     for key in settings:
         if key not in known:

@@ -18,6 +18,7 @@ from typing import Any
 
 from servsim.errors import UsageError
 from servsim.hashes import file_hash
+from servsim.machines import machine_text
 from servsim.placement.advise import advise, tasks_dealt
 from servsim.progress import Show, of_references
 from servsim.reproduce.brock_2001.printed import APPLICATIONS, Application, Version
@@ -25,7 +26,7 @@ from servsim.reproduce.brock_2001.probes import SWITCH, packets
 from servsim.reproduce.report import Cell
 from servsim.reproduce.rows import Part, Row, shown, within
 from servsim.reproduce.runs import Replication, kept
-from servsim.simulation import machine_text, simulate, trace_info
+from servsim.simulation import simulate, trace_info
 from servsim.statistics.intervals import estimate
 
 #: Threads of each kernel.

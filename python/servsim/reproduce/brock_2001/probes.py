@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from servsim.machines import machine_text
 from servsim.progress import Show
 from servsim.reproduce.rows import Part, Row
 from servsim.reproduce.runs import kept
-from servsim.simulation import machine_text, simulate
+from servsim.simulation import simulate
 
 #: Nodes joined directly, and over the switch.
 DIRECT, SWITCH = "brock-2001-2x4", "brock-2001-4x4"

@@ -18,13 +18,14 @@ from servsim import _core, cache
 from servsim.errors import UsageError
 from servsim.hashes import file_hash
 from servsim.machine_partitions.cut import cut
+from servsim.machines import machine_text, resolve
 from servsim.progress import Show, expected_references, of_references
 from servsim.reproduce.alameldeen_2003 import workload_of
 from servsim.reproduce.brock_2001.probes import SWITCH
 from servsim.reproduce.rows import Part, Row, ordered, shown
 from servsim.reproduce.runs import DISKS, Replication, kept
 from servsim.result import hertz
-from servsim.simulation import machine_text, resolve, simulate
+from servsim.simulation import simulate
 from servsim.statistics.intervals import estimate
 
 #: Workloads with web servers: all requests of these are a transaction each.
