@@ -103,14 +103,14 @@ class Browser:
         message: dict[str, Any] = json.loads(text)
         return message
 
-    def open(self, page: Path, width: int, height: int = 900, scheme: str = "light", media: str = "") -> None:
-        """Open a file at a size, in a colour scheme, optionally as for print, and wait for its load."""
+    def open(self, page: Path | str, width: int, height: int = 900, scheme: str = "light", media: str = "") -> None:
+        """Open a file or an address at a size, in a colour scheme, optionally as for print, and wait for its load."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.call("Emulation.setDeviceMetricsOverride", **metrics)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
         self.events.clear()
-        self.call("Page.navigate", url=page.resolve().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._receive())
 

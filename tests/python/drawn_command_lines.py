@@ -24,6 +24,7 @@ APART = (
     ("quickstart",),
     ("reproduce",),
     ("rset",),
+    ("serve",),
     ("validate",),
     ("workload",),
 )

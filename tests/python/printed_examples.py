@@ -19,7 +19,11 @@ from servsim.cli import build
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Documents with examples, in the order in which they are followed; later ones use what earlier ones wrote.
-DOCUMENTS = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "parts").glob("*.md")))
+DOCUMENTS = (
+    "README.md",
+    "docs/machines.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "parts").glob("*.md")),
+)
 
 
 @dataclass(frozen=True)

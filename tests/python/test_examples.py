@@ -34,6 +34,7 @@ LONG = {
     "servsim model native": "needs a record of native runs",
     "servsim simulate drmemtrace": "needs a trace of DynamoRIO",
     "servsim simulate oltp.svt -m du-2001": "takes minutes",
+    "servsim serve": "ends when somebody ends it",
     "servsim sweep": "60 runs; what the study says is checked by --dry-run",
     "servsim compare oltp.svt": "40 runs",
     "servsim partitions day": "needs a day's load and captures of two workloads",
@@ -60,6 +61,7 @@ NEVER = (
     "servsim rset migrate",
     "servsim rset partition",
     "servsim rset run --sample",
+    "servsim serve",
     "servsim workload run oltp --postgres",  # a build of the reader's own
 )
 

@@ -67,6 +67,16 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_stands_outside_the_boxes_of_a_picture_has_the_colour_of_the_page(
+    browser: Browser, tmp_path: Path, scheme: str
+) -> None:
+    browser.open(write([functional_result()], tmp_path / "one.html"), DESK, scheme=scheme)
+    page = browser.evaluate("getComputedStyle(document.body).color")
+    fills = "[...document.querySelectorAll('.picture text.t, .picture text.about')].map(t => getComputedStyle(t).fill)"
+    assert set(browser.evaluate(fills)) == {page}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK, WIDE])
 @pytest.mark.parametrize("name", ["one", "several", "single run", "functional", "comparison"])
 def test_the_page_fits_fetches_nothing_and_raises_no_complaint(

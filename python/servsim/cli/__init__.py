@@ -41,6 +41,7 @@ COMMANDS: tuple[str, ...] = (
     "report",
     "reproduce",
     "rset",
+    "serve",
     "simulate",
     "sweep",
     "timeline",
@@ -72,7 +73,7 @@ PANELS: dict[str, tuple[str, ...]] = {
         "validate",
     ),
     "Model": ("disk", "model"),
-    "Report": ("report", "timeline"),
+    "Report": ("report", "serve", "timeline"),
     "Apply": ("rset",),
 }
 

@@ -18,7 +18,7 @@ from servsim.report import by_reference, sampled, wording
 from servsim.report.sections import Section, sections
 from servsim.report.warnings import invalidity
 from servsim.result import TIMED, Result, check, document_of, load, without_transactions
-from servsim.sweep.store import MANIFEST
+from servsim.sweep.store import finished, is_sweep
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -124,13 +124,24 @@ def files(paths: Sequence[Path]) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        if not (path / MANIFEST).is_file():
-            raise UsageError(f"{path} is a folder, but not of a sweep: name result files, or the folder of a sweep")
-        runs = sorted(path.glob("runs/*/result.json"))
+        refuse_other_folders(path)
+        runs = finished(path)
         if not runs:
             raise UsageError(f"no run of the sweep in {path} has finished: run `servsim sweep` on its study again")
         found += runs
     return found
+
+
+def refuse_other_folders(path: Path) -> None:
+    """Refuse a folder that is not of a sweep.
+
+    Raises
+    ------
+    UsageError
+        Then, with what to name.
+    """
+    if path.is_dir() and not is_sweep(path):
+        raise UsageError(f"{path} is a folder, but not of a sweep: name result files, or the folder of a sweep")
 
 
 def _title(found: Sequence[Result]) -> str:

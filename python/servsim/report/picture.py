@@ -30,7 +30,9 @@ STYLE = "".join(
     for rule in (
         "text{font:13px system-ui,sans-serif;fill:#1a1a1a}",
         "text.h{font-weight:600}",
-        "text.t{font-size:16px;font-weight:600}",
+        # Outside the boxes, on whatever the picture lies on.
+        "text.t{font-size:16px;font-weight:600;fill:currentColor}",
+        "text.about{fill:currentColor}",
         "rect{stroke:#5b6770;stroke-width:1;rx:4;fill:#fff}",
         "rect.node{fill:#f4f6f8}",
         "rect.core{fill:#4a7fb5;rx:2}",
@@ -239,7 +241,7 @@ def picture(machine: Settings) -> str:
     about = (words.cores(machine), words.core_caches(machine))
     lines = [piece for text in about for piece in _wrapped(text, WIDTH)]
     title = tag("text", str(machine["name"]), x=0, y=16, class_="t")
-    below = [tag("text", line, x=0, y=38 + LINE * number) for number, line in enumerate(lines)]
+    below = [tag("text", line, x=0, y=38 + LINE * number, class_="about") for number, line in enumerate(lines)]
     head = Part([title, *below], 28 + LINE * len(lines))
     parts = [head, *(_nodes(machine, nodes) if nodes > 1 else _one_memory(machine)), _disks(machine)]
     stacked = _beside(parts, WIDTH, 1)

@@ -21,6 +21,27 @@ from servsim.sweep.job import Job, versions
 
 SCHEMA = "servsim.sweep-directory/1"
 MANIFEST = "sweep.json"
+_JOURNAL = "journal.jsonl"
+
+
+def is_sweep(folder: Path) -> bool:
+    """Return whether a folder is that of a sweep."""
+    return (folder / MANIFEST).is_file()
+
+
+def finished(folder: Path) -> list[Path]:
+    """Return the results of a sweep's runs, as far as they are made."""
+    return sorted(folder.glob("runs/*/result.json"))
+
+
+def planned(folder: Path) -> int:
+    """Return how many runs a sweep has, those that are made included; 0 where it has not begun to say."""
+    try:
+        lines = (folder / _JOURNAL).read_text(encoding="utf-8").splitlines(keepends=True)
+    except OSError:
+        return 0
+    # The last line may be under way.
+    return len({json.loads(line)["run"] for line in lines if line.endswith("\n")})
 
 
 class Store:
@@ -42,7 +63,7 @@ class Store:
     def note(self, event: str, job: Job) -> None:
         """Append a line to the journal: what was started and finished, in order."""
         line = json.dumps({"event": event, "run": job.hash}) + "\n"
-        with (self.folder / "journal.jsonl").open("a", encoding="utf-8") as file:
+        with (self.folder / _JOURNAL).open("a", encoding="utf-8") as file:
             file.write(line)
 
     def put(self, job: Job, result: str) -> None:
@@ -50,8 +71,8 @@ class Store:
         part = self.runs / f".part-{job.hash}"
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
-        for name, text in (("inputs.json", json_text(job.inputs)), ("result.json", result)):
-            (part / name).write_text(text + "\n", encoding="utf-8")
+        for name, text in (("inputs.json", json_text(job.inputs)), ("result.json", f"{result}\n")):
+            (part / name).write_text(text, encoding="utf-8")
         publish_folder(part, self.runs / job.hash)
         self.note("finished", job)
 
