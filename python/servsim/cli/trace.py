@@ -256,4 +256,5 @@ def _done(text: str, output: Path, as_json: bool) -> None:
     from servsim.trace import tables
 
     found = json.loads(text)
-    print_json(found) if as_json else tables.written(output, found)
+    document = {"schema": "servsim.trace.written/1", "output": str(output), **found}
+    print_json(document) if as_json else tables.written(output, found)
