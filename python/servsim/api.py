@@ -15,7 +15,7 @@ from servsim.hashes import file_hash
 from servsim.machines import machine_path, machine_text, resolve
 from servsim.result import Result, check
 from servsim.run_options import RunOptions
-from servsim.text import require_utf8
+from servsim.trace.named import trace_file
 
 if TYPE_CHECKING:
     from servsim.comparison import Comparison
@@ -47,11 +47,8 @@ class Trace:
     """
 
     def __init__(self, path: str | Path, format: str | None = None) -> None:
-        self.path = Path(path)
+        self.path = trace_file(path)
         self.format = format
-        require_utf8(str(path))
-        if not self.path.exists():
-            raise UsageError(f"there is no trace {str(path)!r}")
 
     @classmethod
     def example(cls) -> "Trace":

@@ -16,6 +16,7 @@ from servsim.replication import joined
 from servsim.result_warnings import FEW_REPLICATIONS, ResultWarning, put, recorded
 from servsim.run_options import RunOptions
 from servsim.simulation import simulate, trace_info
+from servsim.trace.named import trace_file
 
 #: Fewer captures than this leave the interval wide: its factor is 12.7 for two, 4.3 for three, 2.8 for five.
 ENOUGH = 5
@@ -99,9 +100,7 @@ def _check(traces: Sequence[Path], *, same_length: bool) -> list[str]:
     hashes: dict[str, Path] = {}
     first: tuple[Path, dict[str, Any]] | None = None
     for trace in traces:
-        if not trace.exists():
-            raise UsageError(f"there is no trace {str(trace)!r}")
-        info = trace_info(trace)
+        info = trace_info(trace_file(trace))
         if info is None:
             raise UsageError(
                 f"{trace} was not captured by servsim: several traces together are captures of one workload, as "

@@ -12,6 +12,7 @@ from servsim.hashes import file_hash
 from servsim.limits import whole
 from servsim.machines import machine_text
 from servsim.simulation import findings_folder
+from servsim.trace.named import trace_file
 
 #: Why the classes differ from those of a timing run of the same trace on the same machine.
 NO_MIGRATION = (
@@ -80,9 +81,7 @@ def classify(
     UsageError
         For a wrong description, trace or option.
     """
-    path = Path(trace)
-    if not path.is_file():
-        raise UsageError(f"there is no trace {str(trace)!r}")
+    path = trace_file(trace)
     whole("top", top, 1)
     whole("warmup", warmup, 0)
     if watch is not None and (transactions is not None or warmup is not None):

@@ -19,6 +19,8 @@ from servsim.sweep.conduct import Progress
 
 #: Gain of GSP per processor below which adding one is no longer worth it (Foglia et al. 2004, 5.2.2).
 LEAST_GAIN = 0.5
+#: How far rounding may bring a GSP above the number of processors, as a share.
+_ROUNDING = 1e-9
 
 
 def crossing(gsp: Mapping[int, float], least_gain: float = LEAST_GAIN) -> float | None:
@@ -79,6 +81,8 @@ class CriticalPoint:
         The curve.
     gains : dict of int to Estimate
         Paired gain of one more processor, by the number before.
+    least_gain : float
+        The threshold.
     """
 
     point: float | None
@@ -86,6 +90,7 @@ class CriticalPoint:
     known: Estimate | None
     gsp: dict[int, Estimate]
     gains: dict[int, Estimate]
+    least_gain: float
 
     @property
     def settled(self) -> bool:
@@ -95,8 +100,8 @@ class CriticalPoint:
             if gain.low is None or gain.high is None:
                 return False
             if self.point is not None and count >= self.point:
-                return gain.high < LEAST_GAIN
-            if gain.low < LEAST_GAIN:
+                return gain.high < self.least_gain
+            if gain.low < self.least_gain:
                 return False
         return self.point is None
 
@@ -108,6 +113,8 @@ def critical_point(curves: Mapping[int, Sequence[float]], least_gain: float = LE
     ----------
     curves : mapping of int to sequence of float
         GSP of every seed, in the same order, by number of processors.
+    least_gain : float, default 0.5
+        What one more processor must add to the GSP.
 
     Returns
     -------
@@ -117,9 +124,14 @@ def critical_point(curves: Mapping[int, Sequence[float]], least_gain: float = LE
     Raises
     ------
     UsageError
-        For fewer than two numbers of processors, or unequal numbers of seeds.
+        For fewer than two numbers of processors, unequal numbers of seeds, or what is no GSP: below zero, or above the
+        number of processors.
     """
     counts = sorted(curves)
+    for count, values in curves.items():
+        for value in values:
+            if not 0.0 <= value <= count * (1 + _ROUNDING):
+                raise UsageError(f"a GSP of {value} is none of {count} processors: give one from 0 to {count}")
     seeds = {len(values) for values in curves.values()}
     if len(seeds) != 1 or 0 in seeds:
         raise UsageError("a critical point needs the same seeds at every number of processors")
@@ -132,7 +144,7 @@ def critical_point(curves: Mapping[int, Sequence[float]], least_gain: float = LE
     by_seed = [crossing({c: curves[c][i] for c in counts}, least_gain) for i in range(seeds.pop())]
     crossed = [value for value in by_seed if value is not None]
     over = estimate(crossed) if len(crossed) == len(by_seed) else None
-    return CriticalPoint(point, by_seed, over, known, gains)
+    return CriticalPoint(point, by_seed, over, known, gains, least_gain)
 
 
 #: Numbers of processors that are run together before looking whether the point is passed.

@@ -64,6 +64,8 @@ def text_of(path: str | Path, *, missing: str = "", errors: Literal["strict", "r
         if missing and isinstance(error, FileNotFoundError):
             raise UsageError(missing) from None
         raise UsageError(f"cannot read {path}: {error.strerror}; name a file that can be read") from None
+    except ValueError:
+        raise UsageError(f"no file can be named {str(path)!r}: name one that can be read") from None
     if len(content) > LARGEST_TEXT:
         raise UsageError(f"{path} is larger than {LARGEST_TEXT >> 20} MiB, which no text of its kind is; name another")
     try:

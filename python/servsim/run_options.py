@@ -1,8 +1,10 @@
 """The options of a run, once for the Python interface, the command line and whatever runs simulations for others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
+
+from servsim.limits import LARGEST_COUNT, LARGEST_SEED, whole
 
 
 class RunOptions(TypedDict, total=False):
@@ -62,3 +64,23 @@ class RunOptions(TypedDict, total=False):
     placement: str | Path | None
     monitor: str | Path | None
     progress: Callable[[int], None] | None
+
+
+#: Options that are whole numbers, with the least and the greatest value.
+_NUMBERS = {
+    "transactions": (1, LARGEST_COUNT),
+    "references": (1, LARGEST_COUNT),
+    "warmup": (0, LARGEST_COUNT),
+    "replications": (1, 100_000),
+    "seed": (0, LARGEST_SEED),
+    "threads": (1, 65_536),
+    "users": (1, 2**31),
+}
+
+
+def refuse_impossible(options: Mapping[str, Any]) -> None:
+    """Refuse numbers that no run can have, before the native module cannot even take them."""
+    for name, (least, most) in _NUMBERS.items():
+        value = options.get(name)
+        if not (name == "transactions" and value == "all"):
+            whole(name, value, least, most)

@@ -12,10 +12,10 @@ from servsim.documents import text_of
 from servsim.errors import InternalBug, Interrupted, UsageError
 from servsim.faults import kept
 from servsim.hashes import file_hash, hashed_beside
-from servsim.limits import LARGEST_COUNT, LARGEST_SEED, whole
 from servsim.machines import machine_text
 from servsim.result_warnings import ResultWarning, put, recorded
-from servsim.run_options import RunOptions
+from servsim.run_options import RunOptions, refuse_impossible
+from servsim.trace.named import trace_file
 
 #: First bytes of a captured trace (FORMAT.md).
 _TRACE_MAGIC = b"servsim\n"
@@ -77,10 +77,8 @@ def simulate_text(
 
     The options, and what is returned and raised, are those of `simulate`.
     """
-    path = Path(trace)
-    if not path.exists():
-        raise UsageError(f"there is no trace {str(trace)!r}")
-    _refuse_impossible(options)
+    path = trace_file(trace)
+    refuse_impossible(options)
     given: dict[str, Any] = {**options}
     if given.get("functional_warmup") is not None:
         given["functional_warmup"] = str(given["functional_warmup"])
@@ -125,26 +123,6 @@ def _text_file(path: str | Path) -> tuple[str, str]:
     return str(path), text_of(path, errors="replace")
 
 
-#: Options that are whole numbers, with the least and the greatest value.
-_NUMBERS = {
-    "transactions": (1, LARGEST_COUNT),
-    "references": (1, LARGEST_COUNT),
-    "warmup": (0, LARGEST_COUNT),
-    "replications": (1, 100_000),
-    "seed": (0, LARGEST_SEED),
-    "threads": (1, 65_536),
-    "users": (1, 2**31),
-}
-
-
-def _refuse_impossible(options: Mapping[str, Any]) -> None:
-    """Refuse numbers that no run can have, before the native module cannot even take them."""
-    for name, (least, most) in _NUMBERS.items():
-        value = options.get(name)
-        if not (name == "transactions" and value == "all"):
-            whole(name, value, least, most)
-
-
 def simulate_each(
     trace: str | Path,
     machine: str | Path,
@@ -187,9 +165,8 @@ def simulate_each(
     --------
     >>> simulate_each("t.raw16", "foglia-2004-4p", {"cache.size": ["1 MiB", "2 MiB"]})  # doctest: +SKIP
     """
-    path = Path(trace)
-    if not path.exists():
-        raise UsageError(f"there is no trace {str(trace)!r}")
+    path = trace_file(trace)
+    refuse_impossible({"transactions": transactions, "users": users, "seed": seed, "threads": threads})
     if not each or not all(each.values()):
         raise UsageError("every setting to vary needs at least one value: KEY=VALUE,VALUE")
     description = machine_text(machine)

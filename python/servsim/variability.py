@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from servsim.errors import UsageError
+from servsim.limits import whole
 from servsim.progress import Show, expected_references, of_references
 from servsim.simulation import simulate
 from servsim.statistics.intervals import Estimate, estimate
 from servsim.statistics.series import autocorrelation
+from servsim.trace.named import trace_file
 
 #: Fewest intervals of a run for which their variation is given.
 LEAST_INTERVALS = 8
@@ -117,7 +119,7 @@ def _joined(values: Sequence[float], length: int) -> list[float]:
 
 
 def variability(
-    traces: Sequence[Path],
+    traces: Sequence[str | Path],
     machine: str,
     *,
     transactions: int,
@@ -132,7 +134,7 @@ def variability(
 
     Parameters
     ----------
-    traces : sequence of Path
+    traces : sequence of str or Path
         Captures, one or more.
     machine : str
         Description: file or shipped name.
@@ -153,13 +155,19 @@ def variability(
     Raises
     ------
     UsageError
-        For fewer than two replications, or a part that lies beyond the end of a trace.
+        For no trace, numbers that are not whole, fewer than two replications, or a part that lies beyond the end of
+        a trace.
     """
+    for name, number, least in (("transactions", transactions, 1), ("parts", parts, 1), ("warm-up", warmup, 0)):
+        whole(name, number, least)
     if replications < 2:
         raise UsageError(f"{replications} replications say nothing about variability: use --replications 10 or more")
+    if not traces:
+        raise UsageError("there is no trace to measure: name one, or several captures of one workload")
+    paths = [trace_file(trace) for trace in traces]
     cells: list[Cell] = []
     last: list[Mapping[str, Any]] = []
-    for trace in traces:
+    for trace in paths:
         for part in range(parts):
             skipped = warmup + part * transactions
             what = f"{trace.name}: {replications} runs of {transactions} transactions after {skipped}"
@@ -177,9 +185,9 @@ def variability(
             cells.append(Cell(str(trace), skipped, transactions, [float(r["cycles_per_transaction"]) for r in found]))
             last = last or found
     groups = [cell.values for cell in cells]
-    by_trace = [[v for cell in cells if cell.trace == str(trace) for v in cell.values] for trace in traces]
+    by_trace = [[v for cell in cells if cell.trace == str(trace) for v in cell.values] for trace in paths]
     within = np.sqrt(np.mean([np.var(g, ddof=1) for g in groups])) / np.mean([np.mean(g) for g in groups])
-    between = [beyond([cell.values for cell in cells if cell.trace == str(trace)]) for trace in traces]
+    between = [beyond([cell.values for cell in cells if cell.trace == str(trace)]) for trace in paths]
     known = [value for value in between if value is not None]
     return Variability(
         cells,

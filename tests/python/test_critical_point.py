@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from servsim.critical_point import critical_point
+from servsim.errors import UsageError
 from servsim.simulation import simulate
 from sweep_study import write_trace
 
@@ -79,3 +81,16 @@ def test_the_point_is_the_first_whose_successor_gains_less_than_a_half(tmp_path:
 def test_a_senseless_search_is_refused(arguments: tuple[object, ...], words: str, tmp_path: Path) -> None:
     done = servsim("critical-point", write_trace(tmp_path, 10), "-m", "foglia-2004-4p", *arguments)
     assert done.returncode == 2 and words in done.stderr, done.stderr
+
+
+def test_a_point_is_settled_by_the_gain_that_was_asked_for() -> None:
+    curves = {1: [0.90, 0.91, 0.92], 2: [1.60, 1.61, 1.62], 3: [1.90, 1.91, 1.92], 4: [2.00, 2.01, 2.02]}
+    half, fifth = critical_point(curves), critical_point(curves, 0.2)
+    assert (half.point, half.settled) == (2.0, True)
+    assert (fifth.point, fifth.settled) == (3.0, True)
+
+
+@pytest.mark.parametrize("value", [-0.1, 2.1, float("nan"), float("inf")])
+def test_what_is_no_gsp_is_refused(value: float) -> None:
+    with pytest.raises(UsageError, match="is none of 2 processors: give one from 0 to 2"):
+        critical_point({1: [0.9], 2: [value]})

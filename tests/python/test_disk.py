@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +221,12 @@ def test_a_load_that_is_no_number_is_told_as_one(trace: Path, tmp_path: Path) ->
             disk.evaluate(str(trace), truths=[(factor, str(trace))])
     with pytest.raises(UsageError, match="train share nan"):
         disk.fit(str(trace), train=float("nan"))
+
+
+@pytest.mark.parametrize("made", [disk.fit, disk.evaluate, disk.reorganize])
+def test_a_training_part_without_a_request_is_too_short(made: Callable[..., object], trace: Path) -> None:
+    with pytest.raises(UsageError, match="too short to fit a `unconditional` model: 1 requests"):
+        made(str(trace), kind="unconditional", train=1e-9)
 
 
 def test_requests_that_take_no_time_are_refused_with_a_remedy_and_a_few_are_counted(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_parts_and_captures_of_a_trace_are_told_apart(tmp_path: Path) -> None:
     assert "beyond seeds" in text.stdout and "one only" in text.stdout
 
 
-def test_the_interval_over_captures_is_that_of_their_means(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interval_over_captures_is_that_of_their_means(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     cycles = {"a": (9.0, 11.0), "b": (19.0, 21.0), "c": (29.0, 31.0)}
 
     def simulate(trace: Path, *_: object, **__: object) -> dict[str, Any]:
@@ -76,12 +76,15 @@ def test_the_interval_over_captures_is_that_of_their_means(monkeypatch: pytest.M
 
     monkeypatch.setattr(variability, "simulate", simulate)
     measure = variability.variability
-    found = measure([Path(name) for name in "abc"], "m", transactions=5, replications=2)
+    traces = [tmp_path / name for name in cycles]
+    for trace in traces:
+        trace.touch()
+    found = measure(traces, "m", transactions=5, replications=2)
     # Student's t for two degrees of freedom, a standard deviation of 10, three captures.
     assert found.over_captures is not None
     assert (found.over_captures.n, found.over_captures.mean) == (3, 20.0)
     assert found.over_captures.half_width == pytest.approx(4.30265 * 10 / np.sqrt(3), rel=1e-5)
-    assert measure([Path("a")], "m", transactions=5, replications=2).over_captures is None
+    assert measure(traces[:1], "m", transactions=5, replications=2).over_captures is None
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,6 @@ def shapes_command(machine: Machine, settings: Settings = None, as_json: AsJson 
     from servsim.machines import machine_text, resolve
 
     nodes = int(resolve(machine_text(machine), machine, settings or [])["node"]["count"])
-    if nodes > 16:
-        raise UsageError(f"{nodes} nodes can be divided in too many ways to print: name partitions with partitions cut")
     found = shapes(nodes)
     if as_json:
         print_json({"schema": "servsim.partitions.shapes/1", "nodes": nodes, "shapes": found})

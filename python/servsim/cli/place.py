@@ -11,9 +11,9 @@ from servsim.cli.options import Settings
 from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say
-from servsim.errors import UsageError
 from servsim.files import atomic_write
 from servsim.text import columns
+from servsim.trace.named import trace_file
 
 
 def register(app: typer.Typer) -> None:
@@ -47,8 +47,7 @@ def command(
     from servsim.placement.hints import falsely_shared
     from servsim.progress import expected_references, of_references
 
-    if not trace.is_file():
-        raise UsageError(f"there is no trace {str(trace)!r}")
+    trace_file(trace)
     with Progress() as progress:
         whole: dict[str, Any] = {"transactions": "all", "warmup": 0}
 

@@ -8,7 +8,8 @@ import typer
 from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say
-from servsim.errors import CheckFailed, UsageError
+from servsim.errors import CheckFailed
+from servsim.trace.named import trace_file
 
 
 def register(app: typer.Typer) -> None:
@@ -50,8 +51,7 @@ def register(app: typer.Typer) -> None:
 
         traces = trace or []
         for path in traces:
-            if not path.is_file():
-                raise UsageError(f"there is no trace {str(path)!r}")
+            trace_file(path)
         with Progress() as progress:
             report = run(study, quick=quick, traces=traces, say=progress, count=count, references=references)
         deliver(report.to_dict(), as_json, lambda: report.render().rstrip("\n"))

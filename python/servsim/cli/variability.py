@@ -9,7 +9,6 @@ from servsim.cli import options
 from servsim.cli.options import Settings
 from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
-from servsim.errors import UsageError
 from servsim.text import columns
 
 if TYPE_CHECKING:
@@ -42,9 +41,6 @@ def variability(
     """
     from servsim.variability import variability as measure
 
-    missing = [str(trace) for trace in traces if not trace.is_file()]
-    if missing:
-        raise UsageError(f"there is no trace {', '.join(missing)}")
     with Progress() as progress:
         found = measure(
             traces,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from servsim import _core
 from servsim.errors import UsageError
 from servsim.limits import whole
+from servsim.text import require_utf8
 
 #: Share of a trace to train on: what the 1997 paper used of its longer trace (7 of 29 days).
 PAPER_SHARE = 0.24
@@ -51,7 +52,9 @@ class Source:
 
 def source_text(source: Source | str) -> str:
     """Return a source, or the name of a file, as the native module reads it."""
-    return (source if isinstance(source, Source) else Source(str(source))).text()
+    known = source if isinstance(source, Source) else Source(str(source))
+    require_utf8(known.path)
+    return known.text()
 
 
 def factor(load: float) -> float:
@@ -180,6 +183,7 @@ def fit(
 
 def info(path: str) -> dict[str, Any]:
     """Describe a model file: server, training part, trees, features by importance, tail."""
+    require_utf8(path)
     return parsed(_core.disk_info(path))
 
 

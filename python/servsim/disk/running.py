@@ -11,6 +11,10 @@ import numpy.typing as npt
 from servsim import _core
 from servsim.disk.api import Source, factor, parsed, source_text
 from servsim.errors import UsageError
+from servsim.limits import whole
+
+#: Runs at each load: far more than any interval needs, and what they say still fits the memory.
+_MOST_RUNS = 10_000
 
 
 @dataclass(frozen=True)
@@ -133,8 +137,9 @@ def sweep(
     servsim.errors.UsageError
         When a load is no positive number, loads do not ascend, or there are none.
     """
-    if (loads is not None and not loads) or runs < 1:
-        raise UsageError("a sweep needs at least one load and one run")
+    whole("runs", runs, 1, _MOST_RUNS)
+    if loads is not None and not loads:
+        raise UsageError("a sweep needs at least one load")
     using = _using(model, seed, map_path, sets, allow_other_device, allow_unskilled)
 
     def run(loads: Sequence[float], runs: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from servsim.errors import UsageError
+from servsim.limits import whole
 from servsim.machines import machine_text, resolve
 from servsim.result import flat
 
@@ -16,14 +17,26 @@ from servsim.result import flat
 _EACH = ("processors", "memory", "memory_latency", "memory_bytes_per_cycle")
 
 
+#: Nodes whose divisions somebody may want to read: 16 have 231.
+_MOST_DIVIDED = 16
+
+
 def shapes(nodes: int) -> list[tuple[int, ...]]:
     """Return how a machine can be divided into partitions of whole nodes: the sizes, the largest first.
+
+    Raises
+    ------
+    UsageError
+        For more than 16 nodes, which can be divided in too many ways.
 
     Examples
     --------
     >>> shapes(4)
     [(4,), (3, 1), (2, 2), (2, 1, 1), (1, 1, 1, 1)]
     """
+    whole("nodes", nodes, 1)
+    if nodes > _MOST_DIVIDED:
+        raise UsageError(f"{nodes} nodes can be divided in too many ways to print: name partitions with partitions cut")
 
     def parts(left: int, most: int) -> Iterator[tuple[int, ...]]:
         if left == 0:

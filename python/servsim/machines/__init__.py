@@ -10,6 +10,7 @@ from typing import Any
 from servsim import _core
 from servsim.documents import text_of
 from servsim.errors import UsageError
+from servsim.trace.named import is_there
 
 
 def shipped_machines() -> dict[str, Path]:
@@ -36,7 +37,7 @@ def machine_path(name: str) -> Path:
         When there is no such file, with the names of the shipped ones.
     """
     path = Path(name)
-    if path.is_file():
+    if is_there(path) and path.is_file():
         return path
     shipped = shipped_machines()
     if name in shipped:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from servsim import _core
-from servsim.limits import LARGEST_SEED, MANY, finite, whole
+from servsim.limits import LARGEST_COUNT, LARGEST_SEED, MANY, finite, whole
 from servsim.model.network import Closed, Network
 from servsim.model.results import Allocation, Columns, Fit, Sensitivity, Solution
 
@@ -146,6 +146,8 @@ def curve(network: Network, populations: Sequence[int], solver: str = "auto") ->
     UsageError
         For a model without customers, whose proportions could be kept.
     """
+    for number in populations:
+        whole("population", number, 0, LARGEST_COUNT)
     closed = [c for c in network.classes if isinstance(c, Closed)]
     if len(closed) > 1 and sum(c.population for c in closed) > 0:
         points = [_between(network, closed, total, solver) for total in populations]
@@ -273,5 +275,12 @@ def sweep(demands: Sequence[Sequence[float]], think: Sequence[float], population
         Service demands in seconds, one row per model.
     think, population : sequence
         Think time in seconds and customers, one per model.
+
+    Raises
+    ------
+    UsageError
+        For a number of customers that is not whole, or beyond a million: the time taken grows with it.
     """
+    for number in population:
+        whole("population", number, 0, MANY)
     return _core.model_sweep([list(row) for row in demands], list(think), list(population))

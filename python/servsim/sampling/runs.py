@@ -17,6 +17,7 @@ from servsim.hashes import file_hash
 from servsim.machines import machine_text
 from servsim.progress import Show, held_by
 from servsim.result_warnings import ResultWarning, put, recorded
+from servsim.run_options import refuse_impossible
 from servsim.sampling.coarse import CoarseRun, Known, coarse_runs, order_of
 from servsim.sampling.estimates import (
     are_missing,
@@ -35,6 +36,7 @@ from servsim.sampling.stages import HASH, Prospect, Stages, Told
 from servsim.simulation import findings_folder
 from servsim.statistics import sampling
 from servsim.text import share
+from servsim.trace.named import trace_file
 
 #: Name of the format of the result.
 SCHEMA = "servsim.sample/1"
@@ -197,9 +199,10 @@ def timed(
     UsageError
         When the trace cannot be read or its windows not be timed, and whatever ``choose`` raises.
     """
-    path = Path(trace)
-    if not path.exists():
-        raise UsageError(f"there is no trace {str(trace)!r}")
+    path = trace_file(trace)
+    refuse_impossible(
+        {"transactions": transactions, "warmup": warmup, "users": users, "seed": seed, "threads": threads}
+    )
     if live_points is not None and Path(live_points).is_dir():
         raise UsageError(f"--live-points {live_points} is a folder: name a file in it")
     text = _core.sample(

@@ -16,6 +16,7 @@ from servsim.sweep.job import Job, versions
 from servsim.sweep.store import Store, opened
 from servsim.sweep.study import Levels, Study
 from servsim.sweep.tables import write_tables
+from servsim.trace.named import trace_file
 
 Progress = Callable[[str, float | None], None]
 
@@ -84,9 +85,7 @@ def plan(study: Study) -> list[list[Job]]:
 
 
 def _jobs(study: Study, point: Levels, traces: dict[str, str]) -> list[Job]:
-    trace = study.path(str(study.at(point, "trace")))
-    if not trace.is_file():
-        raise UsageError(f"there is no trace {str(trace)!r}")
+    trace = trace_file(study.path(str(study.at(point, "trace"))))
     if str(trace) not in traces:
         traces[str(trace)] = file_hash(trace)
     name = str(study.at(point, "machine"))

@@ -25,6 +25,7 @@ from servsim.result_warnings import recorded
 from servsim.simulation import simulate
 from servsim.statistics.intervals import estimate
 from servsim.text import columns
+from servsim.trace.named import trace_file
 from servsim.validation.ratios import Ratio, ratio
 from servsim.workloads.native import FolderWorkload
 
@@ -177,9 +178,7 @@ def _captures(rungs: Sequence[Rung]) -> list[str]:
 
 def _refuse_another(rung: Rung, rungs: Sequence[Rung], trace: Path) -> None:
     """Refuse a trace that was not captured with what the ladder sets for this rung."""
-    if not trace.is_file():
-        raise UsageError(f"there is no trace {str(trace)!r}")
-    found = json.loads(_core.trace_info(trace))["meta"].get("provenance", {}).get("settings", {})
+    found = json.loads(_core.trace_info(trace_file(trace)))["meta"].get("provenance", {}).get("settings", {})
     everywhere = [other.settings.described() for other in rungs]
     names = dict.fromkeys(name for described in everywhere for name in described)
     changed = [name for name in names if len({described.get(name) for described in everywhere}) > 1]

@@ -82,9 +82,9 @@ impl FitRequest {
         )))
     }
 
-    /// Requests of the training part among `count`.
+    /// Requests of the training part among `count`: one at least, which whoever fits finds too few.
     pub(super) fn cut(&self, count: usize) -> usize {
-        (count as f64 * self.train).floor() as usize
+        ((count as f64 * self.train).floor() as usize).max(1)
     }
 }
 
