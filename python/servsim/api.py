@@ -15,7 +15,7 @@ from servsim.hashes import file_hash
 from servsim.machines import machine_path, machine_text, resolve
 from servsim.result import Result, check
 from servsim.run_options import RunOptions
-from servsim.trace.named import trace_file
+from servsim.trace.files import trace_file
 
 if TYPE_CHECKING:
     from servsim.comparison import Comparison

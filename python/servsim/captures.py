@@ -16,7 +16,7 @@ from servsim.replication import joined
 from servsim.result_warnings import FEW_REPLICATIONS, ResultWarning, put, recorded
 from servsim.run_options import RunOptions
 from servsim.simulation import simulate, trace_info
-from servsim.trace.named import trace_file
+from servsim.trace.files import trace_file
 
 #: Fewer captures than this leave the interval wide: its factor is 12.7 for two, 4.3 for three, 2.8 for five.
 ENOUGH = 5

@@ -12,7 +12,7 @@ from servsim.hashes import file_hash
 from servsim.limits import whole
 from servsim.machines import machine_text
 from servsim.simulation import findings_folder
-from servsim.trace.named import trace_file
+from servsim.trace.files import trace_file
 
 #: Why the classes differ from those of a timing run of the same trace on the same machine.
 NO_MIGRATION = (

@@ -4,13 +4,12 @@ A captured trace states its totals. A run of some of its transactions takes abou
 share is an estimate, for people to see how long they will wait, and enters no result.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from servsim import _core
 from servsim.errors import ServsimError
+from servsim.trace.files import captured_facts
 
 #: Takes what is being done and, when it is known, the fraction done.
 Show = Callable[..., None]
@@ -64,7 +63,7 @@ def held_by(trace: Path) -> Held:
     if trace.suffix == ".raw16" and trace.is_file():
         return Held(trace.stat().st_size / _RAW16)
     try:
-        info = json.loads(_core.trace_info(trace))
+        info = captured_facts(trace)
         totals = info["totals"]
     except (ServsimError, OSError, ValueError):
         totals = None

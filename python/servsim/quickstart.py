@@ -5,7 +5,6 @@ captured and ships with servsim takes the place of the capture, and the answer s
 changes: the same simulation, the same report.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -88,9 +87,9 @@ def transactions_in(trace: Path) -> int:
     UsageError
         If the trace is truncated, so that its totals are missing, or ends no transaction.
     """
-    from servsim._core import trace_info
+    from servsim.trace.files import captured_facts
 
-    totals = json.loads(trace_info(trace))["totals"]
+    totals = captured_facts(trace)["totals"]
     if not totals or not totals["transactions"]:
         raise UsageError(f"{trace} holds no complete transactions: capture it again")
     return int(totals["transactions"])
@@ -98,9 +97,9 @@ def transactions_in(trace: Path) -> int:
 
 def scale_of(trace: Path) -> str | None:
     """Return how large the captured database was, or None of a trace that does not say."""
-    from servsim._core import trace_info
+    from servsim.trace.files import captured_facts
 
-    provenance = json.loads(trace_info(trace))["meta"]["provenance"]
+    provenance = captured_facts(trace)["meta"]["provenance"]
     return provenance.get("scale") if isinstance(provenance, dict) else None
 
 

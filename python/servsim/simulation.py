@@ -15,7 +15,7 @@ from servsim.hashes import file_hash, hashed_beside
 from servsim.machines import machine_text
 from servsim.result_warnings import ResultWarning, put, recorded
 from servsim.run_options import RunOptions, refuse_impossible
-from servsim.trace.named import trace_file
+from servsim.trace.files import captured_facts, trace_file
 
 #: First bytes of a captured trace (FORMAT.md).
 _TRACE_MAGIC = b"servsim\n"
@@ -222,8 +222,7 @@ def trace_info(path: Path) -> dict[str, Any] | None:
     with path.open("rb") as file:
         if file.read(len(_TRACE_MAGIC)) != _TRACE_MAGIC:
             return None
-    found: dict[str, Any] = json.loads(_core.trace_info(path))
-    return found
+    return captured_facts(path)
 
 
 def findings_folder() -> Path:

@@ -18,7 +18,7 @@ from servsim.progress import Show, expected_references, of_references
 from servsim.simulation import simulate
 from servsim.statistics.intervals import Estimate, estimate
 from servsim.statistics.series import autocorrelation
-from servsim.trace.named import trace_file
+from servsim.trace.files import trace_file
 
 #: Fewest intervals of a run for which their variation is given.
 LEAST_INTERVALS = 8

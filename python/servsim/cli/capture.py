@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from servsim.cli.options import SETTINGS_AS_OPTIONS, workload_settings
+from servsim.cli.options import SETTINGS_AS_OPTIONS, AsJson, workload_settings
 from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
@@ -44,7 +44,7 @@ def capture(
         int, typer.Option(min=0, help="Seed of the requests; the next capture has the next one, and begins later.")
     ] = 1,
     verify: Annotated[bool, typer.Option(help="Count the same run independently and compare.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Capture a real workload, kernel included, from a warm checkpoint of the emulated guest.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from servsim.cli import options
-from servsim.cli.options import Settings
+from servsim.cli.options import AsJson, Settings
 from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
@@ -40,7 +40,7 @@ def critical_point(
     on: Annotated[
         str, typer.Option(help="local, dask:HOST:PORT or slurm[:PARTITION]; ,time=12h behind it limits runs.")
     ] = "local",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find the smallest N for which one more processor adds less than 0.5 to the global system power.
 

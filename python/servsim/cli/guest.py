@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from servsim.cli.options import SETTINGS_AS_OPTIONS, workload_settings
+from servsim.cli.options import SETTINGS_AS_OPTIONS, AsJson, workload_settings
 from servsim.cli.printing import print_json
 from servsim.text import columns
 
@@ -17,7 +17,6 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of the workload; may be repeated."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _reporter() -> Callable[..., None]:

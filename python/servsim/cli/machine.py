@@ -7,13 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from servsim.cli.options import Settings
+from servsim.cli.options import AsJson, Settings
 from servsim.cli.printing import deliver, print_json
 from servsim.cli.terminal import say
 from servsim.errors import CheckFailed, UsageError
 from servsim.files import atomic_write
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Named = Annotated[str, typer.Argument(metavar="MACHINE", help="A machine that ships, or a file.")]
 
 machine = typer.Typer(

@@ -7,7 +7,7 @@ import typer
 
 from servsim.cli.model_solution import show, show_effects
 from servsim.cli.model_text import table, time_text
-from servsim.cli.options import refuse_useless
+from servsim.cli.options import AsJson, refuse_useless
 from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
@@ -17,7 +17,6 @@ File = typer.Argument(help="TOML description, or a model of JMT (.jmva, .jsimg) 
 Problem = typer.Argument(help="TOML problem: [[table]], disks_per_bus, disk_demand, [[station]].")
 Percentiles = typer.Option([50, 90, 95, 99], help="Response-time percentile, per cent; may be given again.")
 Plot = typer.Option(None, help="Write throughput, response and utilisation: .svg or .png.")
-Json = typer.Option(False, "--json", help="Print JSON.")
 
 
 #: Commands of the group that have files of their own.
@@ -60,7 +59,7 @@ def solve(
     up_to: int | None = typer.Option(
         None, max=MANY, help="Largest load of the plot; twice the users, or saturation, without it."
     ),
-    as_json: bool = Json,
+    as_json: AsJson = False,
 ) -> None:
     """Solve a model: throughput, response times with percentiles, utilisations."""
     from servsim.cli.model_import import network as read
@@ -96,7 +95,7 @@ def solve(
     show(solution.data, solution.accuracy, percentile)
 
 
-def bounds(file: Path = File, as_json: bool = Json) -> None:
+def bounds(file: Path = File, as_json: AsJson = False) -> None:
     """Bound throughput and response without solving; name the bottleneck."""
     from servsim.cli.model_import import network as read
     from servsim.model import bounds as run
@@ -130,7 +129,7 @@ def _between(low: float | None, high: float | None) -> str:
 
 def allocate(
     file: Path = Problem,
-    as_json: bool = Json,
+    as_json: AsJson = False,
 ) -> None:
     """Find the best allocation of tables to disks, and of disks to buses."""
     from servsim.documents import naming, text_of
@@ -159,7 +158,7 @@ def sensitivity(
     file: Path = File,
     what_if: bool = typer.Option(False, "--what-if", help="Solve the model's [[what_if]] entries instead."),
     solver: str = typer.Option("auto", help="Solver of the what-ifs."),
-    as_json: bool = Json,
+    as_json: AsJson = False,
 ) -> None:
     """Show what throughput depends on: exact elasticities, or what-ifs ranked by gain and cost."""
     from servsim.cli.model_import import network as read
@@ -193,7 +192,7 @@ def sensitivity(
     typer.echo(f"sums of throughput elasticities: {', '.join(f'{s:.12f}' for s in found.sums)}")
 
 
-def solvers(as_json: bool = Json) -> None:
+def solvers(as_json: AsJson = False) -> None:
     """List the solvers."""
     from servsim.model import solvers as run
 

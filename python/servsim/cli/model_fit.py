@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from servsim.cli.model_text import table, time_text
+from servsim.cli.options import AsJson
 from servsim.cli.printing import print_json
 from servsim.errors import UsageError
 from servsim.files import atomic_write
@@ -47,7 +48,7 @@ def fit(
     load: float | None = typer.Option(None, help="Model: users in all (with --think), or requests per second."),
     think: str | None = typer.Option(None, help='Model: think time of users, such as "5 s".'),
     fcfs: list[str] = InTurn,
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    as_json: AsJson = False,
 ) -> None:
     """Estimate service demands from measured throughputs and utilisations, or from a simulation result."""
     from servsim.cli import model_measured, options

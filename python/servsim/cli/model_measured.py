@@ -1,6 +1,5 @@
 """``servsim model measure``, ``verify``, and ``fit`` of simulation results: models from simulation."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,11 +7,12 @@ import typer
 
 from servsim.cli import options as shared
 from servsim.cli.model_text import interval, milliseconds, spread, table
-from servsim.cli.options import Settings
+from servsim.cli.options import AsJson, Settings
 from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
 from servsim.limits import MANY
+from servsim.trace.files import captured_facts
 
 Trace = Annotated[Path, typer.Argument(help="Captured trace.")]
 MachineName = Annotated[str, typer.Option("--machine", "-m", help="Description with single disks: file or name.")]
@@ -25,7 +25,6 @@ FunctionalWarmup = Annotated[
 Replications = Annotated[int, typer.Option(min=1, help="Runs of each configuration, successive seeds.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the first run.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Host threads; all cores without it.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 #: A kind of transaction followed fewer times in a replication says little.
 _FEW = 5
@@ -106,7 +105,7 @@ def measure(
     replications: Replications = 3,
     seed: Seed = 1,
     threads: Threads = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what a model needs: service rates of 1 to 4 processors, and our Tables 5 and 6 (Du et al. 2001)."""
     from servsim.model import measured
@@ -207,7 +206,7 @@ def verify(
     replications: Replications = 3,
     seed: Seed = 1,
     threads: Threads = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Predict the nine configurations of Du et al. 2001 from C1 and the service rates, and simulate them."""
     from servsim.model import verify as module
@@ -244,10 +243,8 @@ def verify(
 
 def _workload(trace: Path) -> tuple[int | None, list[str]]:
     """Return the users of a captured trace and the relations it can place."""
-    from servsim import _core
-
     try:
-        info = json.loads(_core.trace_info(trace))
+        info = captured_facts(trace)
     except UsageError:
         return None, []
     users = info["meta"]["provenance"].get("users") if isinstance(info["meta"]["provenance"], dict) else None

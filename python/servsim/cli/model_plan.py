@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from servsim.cli.model_text import note_solvers, table, time_text
-from servsim.cli.options import load_range, refuse_useless
+from servsim.cli.options import AsJson, load_range, refuse_useless
 from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 File = typer.Argument(help="TOML description.")
 GoalText = typer.Option(..., "--goal", help='What responses must keep: "p95 <= 1 s", "mean <= 200 ms".')
 Solver = typer.Option("auto", help="Solver; `servsim model solvers` lists them.")
-Json = typer.Option(False, "--json", help="Print JSON.")
 Measured = typer.Option(None, help="CSV measurements: bands from its demands, and its points drawn.")
 Plot = typer.Option(None, help="Write curves, bands and measured points: .svg or .png.")
 TableFile = typer.Option(None, "--csv", help="Write the table as CSV.")
@@ -96,7 +95,7 @@ def predict(
     solver: str = Solver,
     plot: Path | None = Plot,
     table_file: Path | None = TableFile,
-    as_json: bool = Json,
+    as_json: AsJson = False,
 ) -> None:
     """Predict throughput and response over a range of loads, with bands where demands were measured."""
     from servsim.cli.model_import import network as read
@@ -164,7 +163,7 @@ def size(
     cost: list[str] = Cost,
     up_to: int = typer.Option(16, min=1, max=10_000, help="Most servers of a station."),
     solver: str = Solver,
-    as_json: bool = Json,
+    as_json: AsJson = False,
 ) -> None:
     """Size a system: the largest load that keeps a goal, or with --cost the cheapest servers that keep it at a load."""
     from servsim.cli.model_import import network as read
@@ -222,7 +221,7 @@ def forecast(
     growth: float = typer.Option(..., help="Growth of the load per period, per cent."),
     periods: int = typer.Option(12, help="Periods after today."),
     solver: str = Solver,
-    as_json: bool = Json,
+    as_json: AsJson = False,
 ) -> None:
     """Forecast how a goal fares while the load grows, and say in which period it is missed first."""
     from servsim.cli.model_import import network as read

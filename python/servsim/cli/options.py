@@ -17,6 +17,9 @@ SETTINGS_AS_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 #: ``--set``.
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")]
 
+#: ``--json``, where nothing more is to be said of what it prints.
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
 
 def given(context: typer.Context, *names: str) -> list[str]:
     """Return those options, by their parameters' names, that stand on the command line, as help writes them."""

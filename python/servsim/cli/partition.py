@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from servsim.cli.options import AsJson
 from servsim.cli.printing import print_json
 from servsim.errors import UsageError
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Set nodes of this running host apart, move them, take everything back.")
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps without doing them.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _tell(change: "Change", as_json: bool, done: bool = True) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from servsim.cli import options
-from servsim.cli.options import Settings, pairs
+from servsim.cli.options import AsJson, Settings, pairs
 from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say, warn
@@ -24,7 +24,6 @@ app = typer.Typer(
 )
 
 Machine = Annotated[str, typer.Option("--machine", "-m", help="Description with nodes: file or shipped name.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(application: typer.Typer) -> None:

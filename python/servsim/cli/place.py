@@ -13,7 +13,7 @@ from servsim.cli.progress import Progress
 from servsim.cli.terminal import say
 from servsim.files import atomic_write
 from servsim.text import columns
-from servsim.trace.named import trace_file
+from servsim.trace.files import trace_file
 
 
 def register(app: typer.Typer) -> None:

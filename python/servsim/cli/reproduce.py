@@ -9,7 +9,7 @@ from servsim.cli.printing import deliver
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say
 from servsim.errors import CheckFailed
-from servsim.trace.named import trace_file
+from servsim.trace.files import trace_file
 
 
 def register(app: typer.Typer) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from servsim.cli import partition
+from servsim.cli.options import AsJson
 from servsim.cli.printing import print_json
 from servsim.cli.terminal import say
 from servsim.errors import UsageError
@@ -23,7 +24,6 @@ ProcessorsOf = Annotated[
 ]
 Memory = Annotated[str | None, typer.Option("--membind", "-m", metavar="LIST", help="Memory of these nodes.")]
 Process = Annotated[int, typer.Argument(metavar="PID", min=1, help="Number of the process.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(application: typer.Typer) -> None:

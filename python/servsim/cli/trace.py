@@ -8,10 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from servsim.cli import options
+from servsim.cli.options import AsJson
 from servsim.cli.printing import print_json
 from servsim.errors import CheckFailed, UsageError
 from servsim.limits import LARGEST_COUNT
 from servsim.trace import formats as known
+from servsim.trace.files import captured_facts
 
 trace = typer.Typer(
     help="Look into a trace; cut, merge and sample traces; import and export other formats.", no_args_is_help=True
@@ -30,7 +32,6 @@ OnlyOption = Annotated[str, typer.Option(help="References to write: all, fetch o
 ProcessorsOption = Annotated[
     int, typer.Option(min=1, max=64, help="Processors over which tasks are spread by rank, for raw16.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -41,10 +42,9 @@ def register(app: typer.Typer) -> None:
 @trace.command()
 def info(path: TracePath, as_json: AsJson = False) -> None:
     """Print what the tables of a trace say: workload, tasks, totals. Instant."""
-    from servsim import _core
     from servsim.trace import tables
 
-    found = json.loads(_core.trace_info(path))
+    found = captured_facts(path)
     _warn(found)
     print_json(found) if as_json else tables.info(found)
 
@@ -222,9 +222,7 @@ def _refuse_overwriting(output: Path, inputs: list[Path]) -> None:
 
 def _refuse_unknown(path: Path, pids: list[int]) -> None:
     """Refuse numbers of processes that no task of the trace has."""
-    from servsim import _core
-
-    known = {task["pid"] for task in json.loads(_core.trace_info(path))["tasks"]} if pids else set()
+    known = {task["pid"] for task in captured_facts(path)["tasks"]} if pids else set()
     if strange := [str(pid) for pid in pids if pid not in known]:
         there = ", ".join(map(str, sorted(known)))
         raise UsageError(f"no task of {path} is process {' or '.join(strange)}: give one of {there}")
@@ -232,12 +230,10 @@ def _refuse_unknown(path: Path, pids: list[int]) -> None:
 
 def _refuse_beyond(path: Path, between: tuple[int, int] | None) -> None:
     """Refuse transactions that the trace does not have."""
-    from servsim import _core
-
     if between is None:
         return
     first, last = between
-    totals = json.loads(_core.trace_info(path))["totals"]
+    totals = captured_facts(path)["totals"]
     if totals is not None and last > (there := totals["transactions"]):
         within = (
             f"write --transactions {min(first, max(0, there - 1))}:{there}" if there else "leave --transactions out"

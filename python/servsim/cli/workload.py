@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from servsim.cli.options import SETTINGS_AS_OPTIONS, pairs
+from servsim.cli.options import SETTINGS_AS_OPTIONS, AsJson, pairs
 from servsim.cli.printing import deliver, print_json
 from servsim.errors import UsageError
 from servsim.text import columns
@@ -21,7 +21,6 @@ _SCALE = typer.Option(
     None, "--scale", help="Size of the data: a name such as small or paper, from `servsim workload list NAME`."
 )
 _SET = typer.Option([], "--set", metavar="KEY=VALUE", help="A setting of the workload; may be repeated.")
-_JSON = typer.Option(False, "--json", help="Print JSON.")
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +33,7 @@ def list_workloads(
     folder: Annotated[
         str | None, typer.Argument(help="Name or folder of a workload: say what it is, and its settings.")
     ] = None,
-    json: bool = _JSON,
+    json: AsJson = False,
 ) -> None:
     """List the workloads, or say what one of them is and what may be set (docs/workloads.md)."""
     if folder is not None:
@@ -79,7 +78,7 @@ def load(
     name: str = _NAME,
     scale: str | None = _SCALE,
     settings: list[str] = _SET,
-    json: bool = _JSON,
+    json: AsJson = False,
 ) -> None:
     """Make the data of a workload, replacing any of the same settings.
 
@@ -97,7 +96,7 @@ def run(
     transactions: int | None = typer.Option(None, min=1, help="Transactions to measure, over all users."),
     seed: int | None = typer.Option(None, min=0, help="Seed of the requests."),
     settings: list[str] = _SET,
-    json: bool = _JSON,
+    json: AsJson = False,
 ) -> None:
     """Run a workload and report; fails when any request failed or the books do not balance.
 
@@ -113,7 +112,7 @@ def check(
     name: str = _NAME,
     scale: str | None = _SCALE,
     settings: list[str] = _SET,
-    json: bool = _JSON,
+    json: AsJson = False,
 ) -> None:
     """Check that a workload's data are consistent."""
     find(name).check(Request(scale, context.args, settings=dict(pairs(settings)), json=json))
@@ -141,7 +140,7 @@ def tune(
     trace: Annotated[
         list[Path] | None, typer.Option(help="A capture of each step, in their order, for --machine.")
     ] = None,
-    json: bool = _JSON,
+    json: AsJson = False,
 ) -> None:
     """Run the tuning ladder of a workload: ordered steps, each with its ratio to the one before and its interval."""
     from servsim.capture.folder import find as folder_of

@@ -10,7 +10,7 @@ from typing import Any
 from servsim import _core
 from servsim.documents import text_of
 from servsim.errors import UsageError
-from servsim.trace.named import is_there
+from servsim.trace.files import is_there
 
 
 def shipped_machines() -> dict[str, Path]:

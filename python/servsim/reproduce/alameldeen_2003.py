@@ -18,7 +18,6 @@ from itertools import pairwise
 from math import prod
 from pathlib import Path
 
-from servsim import _core
 from servsim.errors import ServsimError, UsageError
 from servsim.progress import Show
 from servsim.reproduce import broadcasts
@@ -27,6 +26,7 @@ from servsim.reproduce.rows import Part, Row, made_until_interrupted, ordered, s
 from servsim.reproduce.runs import Configuration, Replication, Runs, mean, runs
 from servsim.statistics.comparison import WrongConclusion, wrong_conclusion
 from servsim.statistics.intervals import estimate
+from servsim.trace.files import captured_facts
 from servsim.workloads.tuning import kept, told
 
 TITLE = "Alameldeen et al. 2003: simulating a $2M commercial server on a $2K PC"
@@ -58,13 +58,13 @@ def _cost(run: Replication) -> float:
 
 def workload_of(trace: Path) -> str:
     """Return what the trace's workload is called; the trace's own name where it does not say."""
-    meta = json.loads(_core.trace_info(trace))["meta"]
+    meta = captured_facts(trace)["meta"]
     # The rest of the line, behind a colon or in parentheses, says more of it.
     return re.split(r"[:(]", str(meta.get("workload", "")))[0].strip() or trace.stem
 
 
 def _is_barnes(trace: Path) -> bool:
-    settings = json.loads(_core.trace_info(trace))["meta"].get("settings") or {}
+    settings = captured_facts(trace)["meta"].get("settings") or {}
     return settings.get("kernel") == "barnes"
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from servsim import _core, cache
+from servsim import cache
 from servsim.environment import shipped_trace
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.files import atomic_write
@@ -25,6 +25,7 @@ from servsim.run_options import RunOptions
 from servsim.simulation import simulate
 from servsim.statistics.intervals import estimate
 from servsim.sweep.job import versions
+from servsim.trace.files import captured_facts
 
 Replication = Mapping[str, Any]
 
@@ -190,7 +191,7 @@ def measured(count: int, users: int) -> tuple[int, int]:
 
 def transactions_of(trace: Path, references: int) -> int:
     """Return how many of a trace's transactions make so many references, at least one."""
-    totals = json.loads(_core.trace_info(trace))["totals"]
+    totals = captured_facts(trace)["totals"]
     each = (totals["instructions"] + totals["data_references"]) / max(1, totals["transactions"])
     return max(1, int(references / each + 0.5))
 
@@ -220,7 +221,7 @@ def runs(
     path = trace or shipped_trace()
     if path is None:
         raise EnvironmentProblem("the trace that ships with servsim is missing: reinstall it, or give --trace FILE")
-    info = json.loads(_core.trace_info(path))
+    info = captured_facts(path)
     users = info["meta"].get("provenance", {}).get("users", USERS)
     warmup, transactions = measured(int(info["totals"]["transactions"]), int(users))
     kept = cache.folder("reproduce")

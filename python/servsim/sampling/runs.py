@@ -36,7 +36,7 @@ from servsim.sampling.stages import HASH, Prospect, Stages, Told
 from servsim.simulation import findings_folder
 from servsim.statistics import sampling
 from servsim.text import share
-from servsim.trace.named import trace_file
+from servsim.trace.files import trace_file
 
 #: Name of the format of the result.
 SCHEMA = "servsim.sample/1"

@@ -16,7 +16,7 @@ from servsim.sweep.job import Job, versions
 from servsim.sweep.store import Store, opened
 from servsim.sweep.study import Levels, Study
 from servsim.sweep.tables import write_tables
-from servsim.trace.named import trace_file
+from servsim.trace.files import trace_file
 
 Progress = Callable[[str, float | None], None]
 

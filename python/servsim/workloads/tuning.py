@@ -7,13 +7,12 @@ seeds on one machine: that tells what the steps are worth on a machine that nobo
 that a paper printed stand beside ours.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servsim import _core, cache
+from servsim import cache
 from servsim.capture.folder import Folder
 from servsim.capture.folder_settings import FolderSettings
 from servsim.documents import is_plain, read_toml, text_of
@@ -25,7 +24,7 @@ from servsim.result_warnings import recorded
 from servsim.simulation import simulate
 from servsim.statistics.intervals import estimate
 from servsim.text import columns
-from servsim.trace.named import trace_file
+from servsim.trace.files import captured_facts, trace_file
 from servsim.validation.ratios import Ratio, ratio
 from servsim.workloads.native import FolderWorkload
 
@@ -178,7 +177,7 @@ def _captures(rungs: Sequence[Rung]) -> list[str]:
 
 def _refuse_another(rung: Rung, rungs: Sequence[Rung], trace: Path) -> None:
     """Refuse a trace that was not captured with what the ladder sets for this rung."""
-    found = json.loads(_core.trace_info(trace_file(trace)))["meta"].get("provenance", {}).get("settings", {})
+    found = captured_facts(trace_file(trace))["meta"].get("provenance", {}).get("settings", {})
     everywhere = [other.settings.described() for other in rungs]
     names = dict.fromkeys(name for described in everywhere for name in described)
     changed = [name for name in names if len({described.get(name) for described in everywhere}) > 1]

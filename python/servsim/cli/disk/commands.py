@@ -11,7 +11,6 @@ import typer
 from servsim.cli.disk.options import (
     Fitting,
     HeldOut,
-    Json,
     Kind,
     ModelFile,
     OptionalTrace,
@@ -30,7 +29,7 @@ from servsim.cli.disk.printing import (
     warn_of_skipped,
     write_plots,
 )
-from servsim.cli.options import load_range, refuse_useless
+from servsim.cli.options import AsJson, load_range, refuse_useless
 from servsim.cli.printing import print_json
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
@@ -40,7 +39,7 @@ app = typer.Typer(no_args_is_help=True, help="Disks: import, fit, evaluate, simu
 
 
 @app.command("formats")
-def formats(as_json: Json = False) -> None:
+def formats(as_json: AsJson = False) -> None:
     """List trace formats, kinds of models and drives."""
     from servsim import disk
 
@@ -60,7 +59,7 @@ def formats(as_json: Json = False) -> None:
 def import_(
     trace: Trace,
     output: Annotated[str | None, typer.Option("--output", "-o", help="Write servsim's binary form here.")] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read a trace of any format, report what could not be kept, write it in binary form.
 
@@ -84,7 +83,7 @@ def fit(
     trace: OptionalTrace,
     fitting: Fitting,
     output: Annotated[str | None, typer.Option("--output", "-o", help="Model file to write.")] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit a model to each device of a trace and write it to a file.
 
@@ -108,7 +107,7 @@ def fit(
 
 
 @app.command()
-def info(model: Annotated[str, typer.Argument(help="Model file.")], as_json: Json = False) -> None:
+def info(model: Annotated[str, typer.Argument(help="Model file.")], as_json: AsJson = False) -> None:
     """Show what is in a model file."""
     from servsim import disk
 
@@ -151,7 +150,7 @@ def evaluate(
     allow_other_device: OtherDevice = False,
     plots: Annotated[Path | None, typer.Option(help="Folder for plots of distribution and slices (SVG).")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page.")] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Judge a model on the requests it was not fitted to.
 
@@ -199,7 +198,7 @@ def simulate(
         Path | None,
         typer.Option("--output", "-o", help="Write arrival_ns,response_ns, and the device of several, here (CSV)."),
     ] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a model on the requests of a trace: open or closed loop, scaled load, remapped, as a set of drives.
 
@@ -232,7 +231,7 @@ def sweep(
     ] = None,
     replications: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at each load, by other draws.")] = 4,
     html: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page.")] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a model at several loads: responses, throughput, use, and the knee between them.
 
@@ -268,7 +267,7 @@ def reorganize(
     load: Annotated[float, typer.Option(help="Load factor of the prediction.")] = 1.0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the block maps.")] = None,
     allow_other_device: OtherDevice = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Move the hottest blocks together on paper, and predict what that would bring.
 
@@ -331,7 +330,7 @@ def capture(
         list[str] | None,
         typer.Option(metavar="NAME", help="Keep what processes of this name ask for themselves; may be given again."),
     ] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Record the block requests of this Linux host (as root).
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed.")]
 OtherDevice = Annotated[bool, typer.Option("--allow-other-device", help="Take a model of another device.")]
 ModelFile = Annotated[str | None, typer.Option("--model-file", "-m", help="A fitted model, instead of fitting one.")]

@@ -8,13 +8,12 @@ it is chance how many of them end within a while.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from servsim import _core, cache
+from servsim import cache
 from servsim.errors import UsageError
 from servsim.hashes import file_hash
 from servsim.machine_partitions.cut import cut
@@ -27,6 +26,7 @@ from servsim.reproduce.runs import DISKS, Replication, kept
 from servsim.result import hertz
 from servsim.simulation import simulate
 from servsim.statistics.intervals import estimate
+from servsim.trace.files import captured_facts
 
 #: Workloads with web servers: all requests of these are a transaction each.
 WORKLOADS = ("staticweb", "webmix", "board")
@@ -111,7 +111,7 @@ def web(trace: Path, quick: bool, say: Show) -> Web:
     UsageError
         When it is too short.
     """
-    totals = json.loads(_core.trace_info(trace))["totals"]
+    totals = captured_facts(trace)["totals"]
     held = totals["instructions"] + totals["data_references"]
     if held < 3 * REFERENCES or not totals["transactions"]:
         raise UsageError(f"{trace} holds {held} references, and {3 * REFERENCES} are needed: capture more transactions")

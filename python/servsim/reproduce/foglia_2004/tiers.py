@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from servsim import _core
+from servsim.trace.files import captured_facts
 
 Task = Mapping[str, Any]
 
@@ -27,7 +26,7 @@ WEB_SERVER, DATABASE_SERVER = "apache2", "postgres"
 
 def tasks_of(trace: Path) -> list[Task]:
     """Return the tasks of a trace, in the order of their numbers."""
-    tasks: list[Task] = json.loads(_core.trace_info(trace))["tasks"]
+    tasks: list[Task] = captured_facts(trace)["tasks"]
     return tasks
 
 
