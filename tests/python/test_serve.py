@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import urllib.error
@@ -116,6 +118,8 @@ def test_a_sweep_is_shown_while_it_runs(tmp_path: Path) -> None:
         conduct(study, folder)
         assert state(address)["said"].startswith("two.sweep: 2 of 2 runs · as of ")
         assert "2 designs compared" in got(f"{address}report")
+        with (folder / "journal.jsonl").open("a") as journal:
+            journal.write('{"event": "fin{"event": "finished", "run": "x"}\n[1]\n{"event": "planned", "ru')
         shutil.rmtree(next((folder / "runs").iterdir()))
         assert state(address)["said"].startswith("two.sweep: 1 of 2 runs · as of ")
 
@@ -147,6 +151,19 @@ def test_nobody_else_is_answered(tmp_path: Path) -> None:
             EnvironmentProblem, match=f"port {port} of the loopback is in use: give another with --port"
         ):
             Server(Shelf([]), int(port))
+
+
+def test_a_browser_that_goes_away_is_nothing_to_talk_about(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    put(tmp_path / "1.json", layout_result())
+    with served(tmp_path / "1.json") as address:
+        host, port = address.removeprefix("http://").rstrip("/").split(":")
+        for _ in range(3):
+            with socket.create_connection((host, int(port))) as browser:
+                browser.sendall(f"GET /report HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+                # Closed so that the other end learns of it at once.
+                browser.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert got(f"{address}report") == rendered(tmp_path / "1.json")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path) -> None:

@@ -37,11 +37,20 @@ def finished(folder: Path) -> list[Path]:
 def planned(folder: Path) -> int:
     """Return how many runs a sweep has, those that are made included; 0 where it has not begun to say."""
     try:
-        lines = (folder / _JOURNAL).read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = (folder / _JOURNAL).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return 0
-    # The last line may be under way.
-    return len({json.loads(line)["run"] for line in lines if line.endswith("\n")})
+    return len({run for line in lines if (run := _run_of(line)) is not None})
+
+
+def _run_of(line: str) -> object:
+    """Return the run that a line of a journal names; none for one that a kill cut off, or that is under way."""
+    try:
+        found = read_json(line)
+    except ValueError:
+        return None
+    run = found.get("run") if isinstance(found, dict) else None
+    return run if isinstance(run, str) else None
 
 
 class Store:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -97,6 +98,11 @@ class Server(ThreadingHTTPServer):
                 raise
             why = "is in use" if error.errno == errno.EADDRINUSE else "may not be used"
             raise EnvironmentProblem(f"port {port} of the loopback {why}: give another with --port") from None
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of browsers that go away in the middle of an answer."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     @property
     def address(self) -> str:
