@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from servsim.documents import LARGEST
 from servsim.errors import UsageError
 from servsim.result_warnings import ResultWarning, by_rank
 from servsim.statistics.intervals import Estimate, estimate
@@ -19,8 +20,6 @@ from servsim.sweep.conduct import Progress
 
 #: Gain of GSP per processor below which adding one is no longer worth it (Foglia et al. 2004, 5.2.2).
 LEAST_GAIN = 0.5
-#: How far rounding may bring a GSP above the number of processors, as a share.
-_ROUNDING = 1e-9
 
 
 def crossing(gsp: Mapping[int, float], least_gain: float = LEAST_GAIN) -> float | None:
@@ -124,14 +123,13 @@ def critical_point(curves: Mapping[int, Sequence[float]], least_gain: float = LE
     Raises
     ------
     UsageError
-        For fewer than two numbers of processors, unequal numbers of seeds, or what is no GSP: below zero, or above the
-        number of processors.
+        For fewer than two numbers of processors, unequal numbers of seeds, or what is no GSP.
     """
     counts = sorted(curves)
     for count, values in curves.items():
         for value in values:
-            if not 0.0 <= value <= count * (1 + _ROUNDING):
-                raise UsageError(f"a GSP of {value} is none of {count} processors: give one from 0 to {count}")
+            if not 0.0 <= value <= LARGEST:
+                raise UsageError(f"{value} is no GSP of {count} processors: give a number from 0")
     seeds = {len(values) for values in curves.values()}
     if len(seeds) != 1 or 0 in seeds:
         raise UsageError("a critical point needs the same seeds at every number of processors")

@@ -104,6 +104,18 @@ def test_all_faults_of_all_files_are_told_by_line(tmp_path: Path) -> None:
     assert _machine("check", tmp_path / "none.toml").returncode == 2
 
 
+def test_a_disk_model_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+    disks = tmp_path / "disks.toml"
+    disks.write_text('disk.count = 2\ndisk.model = "none.model"\n')
+    done = _machine("check", disks)
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        f"{disks}: disk.model: `none.model` is neither fixed, hp97560, hp335h nor a model file"
+    )
+    disks.write_text('disk.count = 2\ndisk.model = "hp97560"\n')
+    assert _machine("check", disks).returncode == 0
+
+
 def test_a_machine_is_read_whatever_the_functional_engine_would_refuse() -> None:
     elsewhere = servsim.Machine("foglia-2004-4p", {"clients.place": "elsewhere"})
     assert elsewhere["clients.place"] == "elsewhere"

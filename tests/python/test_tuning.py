@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,8 +82,8 @@ def captured(
     for trace in traces:
         trace.touch()
 
-    def info(trace: Path) -> str:
-        return json.dumps({"meta": {"provenance": {"settings": settings[trace.stem]}}})
+    def facts(trace: Path) -> dict[str, Any]:
+        return {"meta": {"provenance": {"settings": settings[trace.stem]}}}
 
     def simulate(trace: Path, machine: str, *, transactions: int | None, replications: int) -> dict[str, Any]:
         assert machine == "a-machine" and transactions is None
@@ -93,7 +92,7 @@ def captured(
         runs = [{"cycles_per_transaction": 1e9 * (1 + seed) / work} for seed in range(replications)]
         return {"machine": {"clock": "1 GHz"}, "replications": runs, "warnings": list(warnings)}
 
-    monkeypatch.setattr(tuning, "_core", SimpleNamespace(trace_info=info))
+    monkeypatch.setattr(tuning, "captured_facts", facts)
     monkeypatch.setattr(tuning, "simulate", simulate)
     return traces, made
 

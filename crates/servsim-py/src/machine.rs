@@ -4,10 +4,12 @@ use crate::errors;
 use pyo3::prelude::*;
 use serde_json::json;
 use servsim_config::{Kind, Machine, PlacementFile, SETTINGS};
+use servsim_machine::storage::fault_of;
 
 /// Adds this part's functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(machine_resolve, module)?)?;
+    module.add_function(wrap_pyfunction!(machine_faults, module)?)?;
     module.add_function(wrap_pyfunction!(settings, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(placement_check, module)?)
@@ -21,6 +23,17 @@ fn machine_resolve(text: &str, file: &str, overrides: Vec<String>) -> PyResult<S
     Machine::from_toml(text, file, &overrides)
         .map(|machine| machine.resolved().to_string())
         .map_err(|faults| errors::usage(faults.to_string()))
+}
+
+/// Everything that is wrong with a machine, whatever is run on it: faults of its description, or a disk model that cannot
+/// be used.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // as above
+fn machine_faults(text: &str, file: &str, overrides: Vec<String>) -> Vec<String> {
+    match Machine::from_toml(text, file, &overrides) {
+        Ok(machine) => fault_of(&machine).map(|fault| format!("{file}: {fault}")).into_iter().collect(),
+        Err(faults) => faults.0,
+    }
 }
 
 /// Every setting of a machine description, as JSON: its key, what is accepted, its default as TOML, meaning, source.

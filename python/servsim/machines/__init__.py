@@ -99,16 +99,13 @@ def changed(machine: Mapping[str, Any]) -> list[Changed]:
 
 
 def faults(path: Path, overrides: Sequence[str] = ()) -> list[str]:
-    """Return everything that is wrong with a description, in the order of its lines; nothing when it can be simulated.
+    """Return everything that is wrong with a description, in the order of its lines, its disk model included.
+
+    Nothing is wrong with a machine that runs any trace that tells what its settings need, such as virtual addresses.
 
     Raises
     ------
     UsageError
         When there is no such file.
     """
-    text = machine_text(path)
-    try:
-        resolve(text, str(path), overrides)
-    except UsageError as wrong:
-        return str(wrong).splitlines()
-    return []
+    return _core.machine_faults(machine_text(path), str(path), list(overrides))

@@ -50,22 +50,10 @@ impl Plan {
         }
         let hertz = machine.clock.0;
         let (map, mut faults) = Map::new(storage, source.files(), source.devices());
-        let times = Times {
-            read: machine.disk_read.to_cycles(machine.clock),
-            write: machine.disk_write.to_cycles(machine.clock),
-            medium: storage.medium,
-            hertz,
-        };
-        let model = match model_of(&storage.model, times) {
-            Ok(model) => model,
-            Err(fault) => {
-                faults.push(format!("disk.model: {fault}"));
-                DriveModel::Fixed(times)
-            }
-        };
-        if !faults.is_empty() {
+        let model = drive_of(machine).map_err(|fault| faults.push(fault)).ok();
+        let (Some(model), true) = (model, faults.is_empty()) else {
             return Err(SimulateError::Usage(faults.join("\n")));
-        }
+        };
         Ok(Some(Self {
             disks: storage.disks,
             bus_of: storage.bus_of.clone(),
@@ -126,6 +114,21 @@ impl Plan {
     pub(crate) fn bus_of(&self, disk: usize) -> Option<usize> {
         self.bus_of.get(disk).copied()
     }
+}
+
+/// What is wrong with a machine's single disks that its description alone does not tell: a model that cannot be used.
+pub fn fault_of(machine: &Machine) -> Option<String> {
+    (machine.storage.disks > 0).then(|| drive_of(machine).err()).flatten()
+}
+
+fn drive_of(machine: &Machine) -> Result<DriveModel, String> {
+    let times = Times {
+        read: machine.disk_read.to_cycles(machine.clock),
+        write: machine.disk_write.to_cycles(machine.clock),
+        medium: machine.storage.medium,
+        hertz: machine.clock.0,
+    };
+    model_of(&machine.storage.model, times).map_err(|fault| format!("disk.model: {fault}"))
 }
 
 /// `fixed`, a known drive, or the one model of a file.
