@@ -13,6 +13,7 @@ from pathlib import Path
 
 import drawn_calls as drawn
 import pytest
+from example_files import requests as write_requests
 from servsim import _core, disk
 from servsim.environment import shipped_trace
 
@@ -25,8 +26,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[drawn.Call]
     shipped = shipped_trace()
     assert shipped is not None
     _core.trace_cut(shipped, trace, (2, 5), None, None)
-    rows = [f"{20_000 * i},{i % 2},{i * 7919 % 4093 * 8},8,{20_000 * i + 4000 + 37 * (i % 11)}" for i in range(600)]
-    requests.write_text("\n".join(["arrival_us,op,lba,sectors,completion_us", *rows, ""]))
+    write_requests(requests, 600)
     disk.fit(str(requests), str(fitted), kind="unconditional")
     before = Path.cwd()
     os.chdir(folder)

@@ -1,6 +1,7 @@
 """``servsim explain``: what a setting, an option of the method or a figure means, and the picture of a machine."""
 
 import difflib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 from servsim.cli.options import EXPLAINED
 from servsim.cli.printing import deliver, print_json
 from servsim.errors import UsageError
-from servsim.machines import machine_text, resolve, shipped_machines
+from servsim.machines import beside_defaults, changed, machine_text, resolve, shipped_machines
 from servsim.machines.settings import setting_keys
 
 
@@ -86,12 +87,11 @@ def _is_machine(name: str) -> bool:
 def _machine(name: str, *, as_json: bool) -> None:
     """Print what a machine is, or every setting of it in JSON."""
     from servsim.cli.machine import told
-    from servsim.result import flat
 
     described = resolve(machine_text(name), name, [])
-    defaults = dict(flat(resolve("", "defaults", [])))
-    settings = [{"key": key, "value": text, "default": defaults[key]} for key, text in flat(described)]
-    deliver({"schema": "servsim.explain/1", "machine": name, "settings": settings}, as_json, lambda: told(described))
+    settings = [asdict(one) for one in beside_defaults(described)]
+    document = {"schema": "servsim.explain/1", "machine": name, "settings": settings}
+    deliver(document, as_json, lambda: told(described, changed(described)))
 
 
 def _draw(machine: str | None, out: Path) -> None:

@@ -1,9 +1,9 @@
 """``servsim machine``: descriptions of machines: which there are, what one says, a new one, what is wrong with one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from servsim.cli.printing import deliver, print_json
 from servsim.cli.terminal import say
 from servsim.errors import CheckFailed, UsageError
 from servsim.files import atomic_write
+
+if TYPE_CHECKING:
+    from servsim.machines import Beside
 
 Named = Annotated[str, typer.Argument(metavar="MACHINE", help="A machine that ships, or a file.")]
 
@@ -55,7 +58,7 @@ def show(
         draw(described, picture)
         say(f"wrote {picture}")
     document = {"schema": "servsim.machine.show/1", "machine": described, "changed": [asdict(one) for one in others]}
-    deliver(document, as_json, lambda: told(described))
+    deliver(document, as_json, lambda: told(described, others))
 
 
 def draw(described: Mapping[str, Any], output: Path) -> None:
@@ -65,15 +68,13 @@ def draw(described: Mapping[str, Any], output: Path) -> None:
     atomic_write(output, picture(described) + "\n")
 
 
-def told(described: Mapping[str, Any]) -> str:
-    """Return what people read of a resolved machine."""
-    from servsim.machines import changed
+def told(described: Mapping[str, Any], others: Sequence["Beside"]) -> str:
+    """Return what people read of a resolved machine, and of its settings that are not those of the defaults."""
     from servsim.machines.settings import settings
     from servsim.machines.words import summary
     from servsim.text import columns
 
     head, *more = summary(described)
-    others = changed(described)
     rows = [("setting", "here", "default"), *((one.key, one.value, one.default) for one in others)]
     rest = len(settings()) - len(others)
     ended = f"{rest} settings have their defaults; --json prints all, `servsim explain KEY` says what one means."

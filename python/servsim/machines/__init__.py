@@ -74,7 +74,7 @@ def resolve(description: str, machine: str, overrides: Sequence[str]) -> dict[st
 
 
 @dataclass(frozen=True)
-class Changed:
+class Beside:
     """A setting of a machine beside what it is where nothing is said.
 
     Attributes
@@ -90,12 +90,17 @@ class Changed:
     default: str
 
 
-def changed(machine: Mapping[str, Any]) -> list[Changed]:
-    """Return the settings of a resolved machine that are not those of the defaults."""
+def beside_defaults(machine: Mapping[str, Any]) -> list[Beside]:
+    """Return every setting of a resolved machine beside its default."""
     from servsim.result import flat
 
     defaults = dict(flat(resolve("", "defaults", [])))
-    return [Changed(key, value, defaults[key]) for key, value in flat(machine) if value != defaults[key]]
+    return [Beside(key, value, defaults[key]) for key, value in flat(machine)]
+
+
+def changed(machine: Mapping[str, Any]) -> list[Beside]:
+    """Return the settings of a resolved machine that are not those of the defaults."""
+    return [one for one in beside_defaults(machine) if one.value != one.default]
 
 
 def faults(path: Path, overrides: Sequence[str] = ()) -> list[str]:
