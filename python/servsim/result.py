@@ -19,6 +19,7 @@ from servsim.documents import read_json
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.json_text import json_text
 from servsim.schema import check_shape
+from servsim.units import HERTZ
 
 if TYPE_CHECKING:
     import pyarrow
@@ -35,9 +36,6 @@ RENAMED = {("bus", "update"): "write_back"}
 
 #: Parts of a replication that older results call otherwise.
 RENAMED_PARTS = {"along": "activity"}
-
-#: Units of a clock written as text, in hertz.
-HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 
 
 @dataclass(frozen=True, repr=False)

@@ -77,20 +77,24 @@ def gathered(documents: Iterable[Mapping[str, Any]]) -> list[ResultWarning]:
     >>> [warning.text for warning in gathered(runs)]
     ['idle for 20.5 % of the time (so or similar in 3 runs)']
     """
-    alike: dict[tuple[str, str, str], list[ResultWarning]] = {}
-    for document in documents:
-        for one in recorded(document):
-            if one.code != FEW_REPLICATIONS:
-                alike.setdefault((one.rank, one.code, _FIGURE.sub("", one.text)), []).append(one)
-    return by_rank(map(_of_all, alike.values()))
+    several = (one for document in documents for one in recorded(document) if one.code != FEW_REPLICATIONS)
+    return by_rank(map(_of_all, alike(several)))
 
 
-def _of_all(alike: Sequence[ResultWarning]) -> ResultWarning:
+def alike(warnings: Iterable[ResultWarning]) -> list[list[ResultWarning]]:
+    """Group warnings that differ in the figures of their sentences alone, in the order in which they first appear."""
+    groups: dict[tuple[str, str, str], list[ResultWarning]] = {}
+    for one in warnings:
+        groups.setdefault((one.rank, one.code, _FIGURE.sub("", one.text)), []).append(one)
+    return list(groups.values())
+
+
+def _of_all(group: Sequence[ResultWarning]) -> ResultWarning:
     """Return one warning for some that differ in their figures at most."""
-    first = alike[0]
-    if len(set(alike)) == 1:
+    first = group[0]
+    if len(set(group)) == 1:
         return first
-    return ResultWarning(first.rank, first.code, f"{first.text} (so or similar in {len(alike)} runs)")
+    return ResultWarning(first.rank, first.code, f"{first.text} (so or similar in {len(group)} runs)")
 
 
 def put(document: dict[str, Any], warnings: Sequence[ResultWarning]) -> None:

@@ -5,6 +5,7 @@ a machine does.
 """
 
 import random
+import re
 from typing import Any
 
 KINDS = {"new_order": 0.45, "payment": 0.43, "order_status": 0.04, "delivery": 0.04, "stock_level": 0.04}
@@ -122,3 +123,9 @@ def layout_result(
         "replications": runs,
         "warnings": [],
     }
+
+
+def text_of(markup: str) -> str:
+    """Return what a page says: its markup without elements, with plain spaces and hyphens."""
+    bare = re.sub(r"<style>.*?</style>|<[^>]+>", " ", markup, flags=re.S)
+    return re.sub(r"[\s\u00a0\u202f]+", " ", bare).replace("\N{MINUS SIGN}", "-")

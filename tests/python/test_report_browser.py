@@ -45,6 +45,18 @@ def functional_result(*overrides: str) -> dict[str, Any]:
     return simulate(SHIPPED, "foglia-2004-4p", overrides=list(overrides), engine="functional", replications=1)
 
 
+def study() -> list[dict[str, Any]]:
+    """Return as many designs as have a page of a study, of machines with names as long as they come."""
+    made = layout_result()
+    return [
+        {
+            **made,
+            "machine": {**made["machine"], "name": f"layout only, with the long name of machine {n % 7}", "way": n},
+        }
+        for n in range(42)
+    ]
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
@@ -56,6 +68,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "one": [one],
         "several": [one, other, layout_result("third", 2)],
         "single run": [layout_result(replications=1)],
+        "study": study(),
         "functional": [functional_result(), functional_result("cache.size=64KiB", "l2.size=1MiB")],
     }
     made = {name: write(results, folder / f"{name}.html") for name, results in contents.items()}
@@ -78,7 +91,7 @@ def test_what_stands_outside_the_boxes_of_a_picture_has_the_colour_of_the_page(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK, WIDE])
-@pytest.mark.parametrize("name", ["one", "several", "single run", "functional", "comparison"])
+@pytest.mark.parametrize("name", ["one", "several", "single run", "study", "functional", "comparison"])
 def test_the_page_fits_fetches_nothing_and_raises_no_complaint(
     browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
@@ -89,7 +102,7 @@ def test_the_page_fits_fetches_nothing_and_raises_no_complaint(
     assert browser.complaints() == []
 
 
-@pytest.mark.parametrize("name", ["one", "several", "single run", "functional", "comparison"])
+@pytest.mark.parametrize("name", ["one", "several", "single run", "study", "functional", "comparison"])
 @pytest.mark.parametrize("width", [PHONE, DESK, WIDE])
 def test_text_is_readable_and_axis_labels_do_not_collide(
     browser: Browser, pages: dict[str, Path], name: str, width: int

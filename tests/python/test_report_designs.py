@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from layout_result import layout_result
+from layout_result import layout_result, text_of
 from servsim.comparison import Design, judge, metric
 from servsim.comparison.grouping import designs, names
 from servsim.comparison.page import write
@@ -42,15 +42,11 @@ def _results(*documents: dict[str, Any]) -> list[Result]:
     return [check(document, f"{number}.json") for number, document in enumerate(documents)]
 
 
-def _text(markup: str) -> str:
-    return re.sub(r"[\s\u00a0\u202f]+", " ", re.sub(r"<style>.*?</style>|<[^>]+>", " ", markup, flags=re.S))
-
-
 def test_the_replications_of_a_sweep_are_one_design_with_that_n() -> None:
     (found,) = designs(_results(*_runs(seeds=4)))
     whole = check(layout_result("smp", replications=4), "whole")
     assert found.replications == whole.replications
-    assert "n = 4" in _text(render(_results(*_runs(seeds=4)))) and "n = 1" not in _text(render(_results(*_runs())))
+    assert "n = 4" in text_of(render(_results(*_runs(seeds=4)))) and "n = 1" not in text_of(render(_results(*_runs())))
     assert "too few for an interval" not in " ".join(w.text for w in warnings([found]))
 
 
@@ -81,7 +77,7 @@ def test_a_seed_that_comes_twice_is_one_replication_unless_its_figures_differ() 
 
 def test_a_joined_design_names_its_parts_and_one_command() -> None:
     (found,) = designs(_results(*_runs(seeds=3)))
-    text = _text(provenance(found))
+    text = text_of(provenance(found))
     assert all(f"{number}.json" in text for number in range(3))
     assert text.count("servsim simulate ") == 1 and "--replications 3 --seed 1" in text
 
@@ -90,7 +86,7 @@ def test_single_runs_are_said_to_have_no_interval_instead_of_one_that_overlaps()
     one, two = _results(layout_result("one", replications=1), layout_result("two", replications=1, pace=9e6))
     said = headline([one, two])
     assert "one replication only, so no interval" in said and "overlap" not in said
-    text = _text(render([one, two]))
+    text = text_of(render([one, two]))
     assert "intervals overlap" not in text and "±" not in text
     assert [place.rank for place in ranking([one, two]).designs] == ["1 to 2", "1 to 2"]
 
@@ -171,7 +167,7 @@ def _document(windows: int, every: int, cycles: int = 1_000_000) -> dict[str, An
 
 def test_throughput_over_time_is_a_rate_over_a_stated_step() -> None:
     markup = _over_time(_document(240, 3))
-    text = _text(markup)
+    text = text_of(markup)
     # 80 transactions in 240 ms: ten steps of eight transactions each, no spikes.
     assert "transactions ended, per second, over steps of 24.0 ms" in text
     (points, *_) = re.findall(r'points="([^"]*)" class="mean-line"', markup)
@@ -182,7 +178,7 @@ def test_throughput_over_time_is_a_rate_over_a_stated_step() -> None:
 
 
 def test_idle_processors_bus_and_disk_are_shares_and_rates_over_steps_too() -> None:
-    text = _text(_over_time(_document(240, 3)))
+    text = text_of(_over_time(_document(240, 3)))
     assert "processors idle, %, over steps of 10.0 ms" in text
     assert "bus busy, %, over steps of 10.0 ms" in text
     assert "disk requests, per second, over steps of 10.0 ms" in text
@@ -197,7 +193,7 @@ def test_idle_processors_bus_and_disk_are_shares_and_rates_over_steps_too() -> N
 
 
 def test_few_transactions_make_no_rate_and_the_page_says_so() -> None:
-    text = _text(_over_time(_document(240, 12)))
+    text = text_of(_over_time(_document(240, 12)))
     assert "Throughput over time is not shown: 20 transactions make no rate" in text
     assert "bus busy, %" in text
 
@@ -234,16 +230,9 @@ def test_the_folder_of_a_sweep_is_a_page_of_its_designs(tmp_path: Path) -> None:
     (tmp_path / "study" / "sweep.json").write_text("{}")
     found = files([tmp_path / "study", tmp_path / "more.json"])
     assert len(found) == 9 and found[-1] == tmp_path / "more.json"
-    page = _text(render([load(path) for path in found[:-1]]))
+    page = text_of(render([load(path) for path in found[:-1]]))
     assert "2 designs compared" in page and page.count("n = 4") >= 4
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "sweep.json").write_text("{}")
     with pytest.raises(UsageError, match="has finished"):
         files([tmp_path / "empty"])
-
-
-def test_more_designs_than_a_page_holds_are_refused_with_the_remedy() -> None:
-    (one,) = _runs("one", seeds=1)
-    many = [{**one, "machine": {"name": f"m{number}"}} for number in range(41)]
-    with pytest.raises(UsageError, match=r"at most 40 designs .* 41.*results\.parquet"):
-        render(_results(*many))

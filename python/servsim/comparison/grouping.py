@@ -108,7 +108,7 @@ def told_apart(name: str, documents: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     if len(documents) == 1:
         return [name]
-    trees = [dict(_settings(document)) for document in documents]
+    trees = [dict(settings_of(document)) for document in documents]
     keys = [key for key in dict.fromkeys(k for tree in trees for k in tree) if len({t.get(key) for t in trees}) > 1]
     labels = [", ".join([name, *(f"{key}={tree.get(key, 'none')}" for key in keys)]) for tree in trees]
     if len(keys) <= _MOST_SETTINGS and len(set(labels)) == len(labels):
@@ -116,7 +116,7 @@ def told_apart(name: str, documents: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{name} ({number})" for number in range(1, len(documents) + 1)]
 
 
-def _settings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def settings_of(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the settings of the machine, the trace's name and the options, as a reader calls them."""
     machine, trace, options = (document.get(key) for key in ("machine", "trace", "options"))
     found = flat(machine) if isinstance(machine, Mapping) else []
@@ -128,7 +128,7 @@ def _settings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 #: What runs must have in common for their machines to be compared: wording, part of a result, key.
-_IN_COMMON = (
+IN_COMMON = (
     ("trace", "trace", "hash"),
     ("number of transactions", "options", "transactions"),
     ("number of references", "options", "references"),
@@ -144,5 +144,5 @@ def different(results: Sequence[Result]) -> list[str]:
     def values(part: str, key: str) -> set[str]:
         return {str((result.document.get(part) or {}).get(key)) for result in results}
 
-    found = [what for what, part, key in _IN_COMMON if len(values(part, key)) > 1]
+    found = [what for what, part, key in IN_COMMON if len(values(part, key)) > 1]
     return found + ["engine"] * (len({str(result.document.get("engine")) for result in results}) > 1)

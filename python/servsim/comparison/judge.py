@@ -15,6 +15,7 @@ from servsim.comparison.grouping import different, told_apart
 from servsim.comparison.metrics import Metric
 from servsim.comparison.suspicions import suspicions, unit_names
 from servsim.errors import UsageError
+from servsim.result import Result
 from servsim.result_warnings import ResultWarning, recorded
 from servsim.statistics.bootstrap import bootstrap_interval
 from servsim.statistics.comparison import (
@@ -305,15 +306,9 @@ def unpaired_because(designs: Sequence[Design]) -> str | None:
     The i-th runs of two designs belong together when both replayed the same trace over the same
     transactions with the same seed, and no seed occurs twice.
     """
-    if _unit(designs) == "capture":
-        if any(design.result.captures != designs[0].result.captures for design in designs):
-            return "the designs were run on different captures"
-    else:
-        seeds = [[r.get("seed") for r in design.result.replications] for design in designs]
-        if any(len(set(s)) < len(s) for s in seeds):
-            return "a seed occurs twice within a design"
-        if any(s != seeds[0] for s in seeds):
-            return "the designs were run with different seeds"
+    apart = seeds_apart([design.result for design in designs])
+    if apart is not None:
+        return apart
     unlike = different([design.result for design in designs])
     for what in unlike:
         if what not in ("trace", "engine"):
@@ -321,6 +316,17 @@ def unpaired_because(designs: Sequence[Design]) -> str | None:
     if "trace" in unlike:
         return "the designs replayed different traces"
     return None
+
+
+def seeds_apart(results: Sequence[Result]) -> str | None:
+    """Say why the i-th runs (or captures) of results are not of the same seed (or capture); None when they are."""
+    if any(result.captures for result in results):
+        unlike = any(result.captures != results[0].captures for result in results)
+        return "the designs were run on different captures" if unlike else None
+    seeds = [[r.get("seed") for r in result.replications] for result in results]
+    if any(len(set(s)) < len(s) for s in seeds):
+        return "a seed occurs twice within a design"
+    return "the designs were run with different seeds" if any(s != seeds[0] for s in seeds) else None
 
 
 def _pairs(known: Sequence[Known], metric: Metric, unit: str, *, paired: bool, stopped: Stopped | None) -> list[Pair]:
@@ -340,13 +346,14 @@ def _judged(a: Known, b: Known, gap: Difference, p: float, metric: Metric, unit:
     shares = {runs: wrong_with_means(a.t, b.t, runs) for runs in RUNS}
     by_runs = {runs: share for runs, share in shares.items() if share is not None}
     separate = runs_to_separate(a.t, b.t)
-    better, reason = _verdict(a, b, gap, p, metric, f"about {separate} {unit}s" if separate else None)
+    better, reason = verdict(a, b, gap, p, metric, f"about {separate} {unit}s" if separate else None)
     return Pair(a.name, b.name, gap, p, wrong, by_runs, separate, better, reason)
 
 
-def _verdict(
+def verdict(
     a: Known, b: Known, gap: Difference, p: float, metric: Metric, separate: str | None
 ) -> tuple[str | None, str]:
+    """Return which of two designs is proven to be better, if either is, and why; ``p`` is adjusted for all pairs."""
     best = min(a, b, key=lambda k: metric.sign * k.t.mean)
     same = [k.name for k in (a, b) if not k.t.sd]
     if a.values == b.values:

@@ -15,14 +15,13 @@ from servsim.result import hertz
 from servsim.run_options import RunOptions
 from servsim.simulation import simulate
 from servsim.statistics.intervals import LEAST, Estimate, reported
+from servsim.units import bytes_of
 
 #: Bytes of a page that moves.
 PAGE = 4096
 
 #: What a machine is taken for where its directory cannot leave its home (docs/adr/0342), with the same links.
 _ORDERED = ("node.coherence=directory", "protocol.name=mosi")
-
-_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
 def sizes(goals: Goals) -> dict[str, range]:
@@ -132,8 +131,7 @@ def move_seconds(machine: str, trace: Path, overrides: list[str], options: RunOp
     memory = node["memory"].split(",")[-1].strip()
     if memory == "unlimited":
         raise UsageError(f"node {node['count']} of {machine} has memory without a bound: say how much in node.memory")
-    number, unit = memory.split()
-    return int(number) * _UNITS[unit] / PAGE * cycles / pages / hertz(whole["clock"]), cycles / pages
+    return bytes_of(memory) / PAGE * cycles / pages / hertz(whole["clock"]), cycles / pages
 
 
 def loads(path: Path) -> dict[str, list[float]]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from servsim.placement.greedy import Costs, Homes, assign, swap_threads
 from servsim.placement.learn import Learnt
 from servsim.placement.rules import PAGE
+from servsim.units import bytes_of
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,11 @@ def _cycles(learnt: Learnt) -> float:
 
 def room(node: dict[str, Any], pages: int) -> list[int]:
     """Return the pages that each node's memory holds, by the description."""
-    units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
     def held(text: str) -> int:
         if text.strip() == "unlimited":
             return pages
-        number, unit = text.split()
-        return int(float(number) * units[unit]) // PAGE
+        return bytes_of(text) // PAGE
 
     sizes = [held(text) for text in node["memory"].split(",")]
     sizes = sizes * int(node["count"]) if len(sizes) == 1 else sizes

@@ -15,6 +15,7 @@ from servsim.comparison.grouping import designs, names
 from servsim.errors import UsageError
 from servsim.files import atomic_write
 from servsim.report import by_reference, sampled, wording
+from servsim.report.changes import of_settings
 from servsim.report.sections import Section, sections
 from servsim.report.warnings import invalidity
 from servsim.result import TIMED, Result, check, document_of, load, without_transactions
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "check", "files", "load", "page", "read", "render", "write", "write_page"]
 
-#: Designs that a page holds; more are neither readable nor quickly ranked, pair by pair.
-MOST_DESIGNS = 40
+#: Designs that stand side by side. More are neither readable so nor quickly ranked pair by pair: they are rows.
+MOST_BESIDE = 40
+
+#: Designs that a page holds: more rows are no page that anybody reads.
+MOST_DESIGNS = 2000
 
 
 @cache
@@ -66,26 +70,39 @@ def render(results: Sequence[Result], only: Container[str] | None = None) -> str
     found = designs(results)
     if len(found) > MOST_DESIGNS:
         raise UsageError(
-            f"a page sets at most {MOST_DESIGNS} designs side by side, and these are {len(found)}: name the results of "
-            "fewer; the results.parquet of a sweep holds the figures of all"
+            f"a page holds at most {MOST_DESIGNS:,} designs, and these are {len(found):,}: name the results of fewer; "
+            "the results.parquet of a sweep holds the figures of all"
         )
-    title = _title(found)
     of_time = [result for result in found if not result.is_functional]
     if of_time and len(of_time) < len(found):
         raise UsageError(
             "some of these results are of the functional engine, which knows no time, and some are not: a page holds "
             "results of one engine"
         )
-    by_transaction = of_time and not any(without_transactions(result.replications) for result in found)
-    parts = sections(found) if by_transaction else by_reference.sections(found)
+    by_transaction = bool(of_time) and not any(without_transactions(result.replications) for result in found)
+    parts, kicker, answer, alarms = _shown(found, by_transaction)
     shown = [section for section in parts if only is None or section.anchor in only]
-    kicker = title if len(found) == 1 else f"{len(found)} designs compared"
-    answer, alarms = (
-        (wording.headline(found), invalidity(found))
-        if by_transaction
-        else (by_reference.headline(found), by_reference.alarms(found))
-    )
-    return page(f"{title}: servsim report", kicker, answer, shown, alarms)
+    return page(f"{_title(found)}: servsim report", kicker, answer, shown, alarms)
+
+
+def _shown(found: Sequence[Result], by_transaction: bool) -> tuple[list[Section], str, str, list[str]]:
+    """Return the sections of a page, what stands above its headline, the headline, and what is invalid."""
+    if len(found) > MOST_BESIDE:
+        from servsim.report.study import BY_REFERENCE, BY_TRANSACTION, StudyPage
+
+        study = StudyPage(found, BY_TRANSACTION if by_transaction else BY_REFERENCE)
+        return study.sections(), f"a study of {len(found)} designs", study.headline(), study.alarms()
+    kicker = _title(found) if len(found) == 1 else f"{len(found)} designs compared"
+    if by_transaction:
+        made = _with_changes(sections(found), of_settings(found, wording.METRIC, "cycles per transaction"))
+        return made, kicker, wording.headline(found), invalidity(found)
+    made = _with_changes(by_reference.sections(found), of_settings(found, by_reference.METRIC, by_reference.UNIT))
+    return made, kicker, by_reference.headline(found), by_reference.alarms(found)
+
+
+def _with_changes(made: list[Section], of_them: list[Section]) -> list[Section]:
+    """Put what each setting changes before the provenance."""
+    return [*made[:-1], *of_them, made[-1]]
 
 
 def _sampled(results: Sequence[Result], only: Container[str] | None) -> str:

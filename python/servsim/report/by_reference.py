@@ -5,9 +5,11 @@ tools. Counts are told per 1,000 measured references, which every run has.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from servsim.comparison import Metric
 from servsim.comparison.grouping import names
 from servsim.report import counters, figures, wording
 from servsim.report.charts.bars import Bar, bars
@@ -21,7 +23,7 @@ from servsim.report.tables import details, pairs, table, warning_list
 from servsim.report.warnings import unlike
 from servsim.result import Result, number_at
 from servsim.result_warnings import ResultWarning, by_rank, recorded
-from servsim.statistics.intervals import Estimate
+from servsim.statistics.intervals import Estimate, reported
 
 Results = Sequence[Result]
 
@@ -41,7 +43,7 @@ def sections(results: Results) -> list[Section]:
     return [
         Section("machine", "Machine", "", machine(results)),
         Section("workload", "Workload", "", workload(results)),
-        Section("method", "Method", "", each(results, _method)),
+        Section("method", "Method", "", each(results, lambda result: pairs(method_of(result)))),
         Section("warnings", "Warnings", "", _warnings(results)),
         *([Section("time", "Where processor time goes", _basis(results), time(results))] if timed else []),
         Section("misses", "Cache misses by cause", counted, _misses(results, called)),
@@ -91,19 +93,18 @@ def _basis(results: Results) -> str:
     return "One run, so no figure has an interval."
 
 
-def _method(result: Result) -> Markup:
+def method_of(result: Result) -> list[tuple[str, str]]:
+    """Return how a result was made."""
     measured = result.values("references") or []
     options = result.document.get("options")
     warm = options.get("warmup") if isinstance(options, Mapping) else None
-    return pairs(
-        [
-            ("engine", "functional: caches and coherence, no time" if result.is_functional else "timing"),
-            *([] if result.is_functional else [("processor clock", clock(result.clock_hertz))]),
-            ("references measured", mean(result.known(measured)) if measured else "not recorded"),
-            ("warm-up", "none" if not warm else f"{warm} {counted_in(options)}"),
-            *run_of(result),
-        ]
-    )
+    return [
+        ("engine", "functional: caches and coherence, no time" if result.is_functional else "timing"),
+        *([] if result.is_functional else [("processor clock", clock(result.clock_hertz))]),
+        ("references measured", mean(result.known(measured)) if measured else "not recorded"),
+        ("warm-up", "none" if not warm else f"{warm} {counted_in(options)}"),
+        *run_of(result),
+    ]
 
 
 def alarms(results: Results) -> list[str]:
@@ -123,6 +124,12 @@ def _warnings(results: Results) -> Markup:
 
 def _per_1000(result: Result, *path: str) -> Estimate | None:
     """Estimate a counter, user and kernel together where it has modes, for 1,000 references."""
+    values = _values_per_1000(result, *path)
+    return None if values is None else result.known(values)
+
+
+def _values_per_1000(result: Result, *path: str) -> list[float] | None:
+    """Return a counter, user and kernel together where it has modes, for 1,000 references of each replication."""
     modes = [result.values(*path, mode) for mode in _MODES]
     counts = result.values(*path)
     if modes[0] is not None and modes[1] is not None:
@@ -130,11 +137,23 @@ def _per_1000(result: Result, *path: str) -> Estimate | None:
     references = result.values("references")
     if counts is None or references is None:
         return None
-    return result.known([1000 * count / all_ for count, all_ in zip(counts, references, strict=True)])
+    return [1000 * count / all_ for count, all_ in zip(counts, references, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Misses(Metric):
+    """The figure by which pages of runs without transactions order designs."""
+
+    def values(self, result: Result) -> list[float]:
+        return result.independent(_values_per_1000(result, "misses", "total") or [0.0])
+
+
+METRIC = _Misses("misses", "misses", "", True, ())
+UNIT = f"misses {_PER}"
 
 
 def _total(result: Result) -> Estimate:
-    return _per_1000(result, "misses", "total") or result.known([0.0])
+    return reported(METRIC.values(result))
 
 
 def _misses(results: Results, called: Mapping[int, str]) -> Markup:

@@ -18,12 +18,17 @@ def warnings(results: Sequence[Result]) -> list[ResultWarning]:
     found: dict[ResultWarning, list[str]] = {}
     called = names(results)
     for result in results:
-        given = recorded(result.document)
-        told = any("--replications" in warning.text for warning in given)
-        for warning in dict.fromkeys([*given, *([] if told else _replications(result))]):
+        for warning in of_replications(result):
             found.setdefault(warning, []).append(called[id(result)])
     said = [w if len(of) == len(results) else w.of_design(", ".join(of)) for w, of in found.items()]
     return by_rank([*said, *unlike(results)])
+
+
+def of_replications(result: Result) -> list[ResultWarning]:
+    """Return the warnings of one result with time: those it records, and what its replications say of its intervals."""
+    given = recorded(result.document)
+    told = any("--replications" in warning.text for warning in given)
+    return list(dict.fromkeys([*given, *([] if told else _replications(result))]))
 
 
 def invalidity(results: Sequence[Result]) -> list[str]:

@@ -48,7 +48,8 @@ class _CyclesPerTransaction(Metric):
         return result.independent(figures.cycles_per_transaction(result))
 
 
-_METRIC = _CyclesPerTransaction("cycles_per_transaction", "cycles per transaction", "cycles", True, ())
+#: By what a page ranks.
+METRIC = _CyclesPerTransaction("cycles_per_transaction", "cycles per transaction", "cycles", True, ())
 
 
 def ranking(results: Sequence[Result]) -> Ranking:
@@ -61,7 +62,7 @@ def ranking(results: Sequence[Result]) -> Ranking:
         whose = "each has" if len(single) == len(known) else f"{' and '.join(single)} {_has(single)}"
         reason = f"{whose} one replication only, so no interval; give every design `--replications 10` or more"
         return Ranking(sorted(places, key=lambda place: place.cycles.mean), False, reason)
-    judged = judge([Design(name, result) for name, (result, _) in known.items()], _METRIC)
+    judged = judge([Design(name, result) for name, (result, _) in known.items()], METRIC)
     order = [RankedDesign(*known[design.name], best, worst) for design, best, worst in judged.ranks()]
     first, second = ({called[id(place.result)] for place in order[i : i + 1]} for i in (0, 1))
     pair = next(pair for pair in judged.pairs if {pair.a, pair.b} == first | second)

@@ -30,20 +30,25 @@ def is_sweep(folder: Path) -> bool:
 
 
 def finished(folder: Path) -> list[Path]:
-    """Return the results of a sweep's runs, as far as they are made."""
-    return sorted(folder.glob("runs/*/result.json"))
+    """Return the results of a sweep's runs, as far as they are made, in the order of its study."""
+    order = {run: number for number, run in enumerate(_planned(folder))}
+    return sorted(folder.glob("runs/*/result.json"), key=lambda path: (order.get(path.parent.name, len(order)), path))
 
 
 def planned(folder: Path) -> int:
     """Return how many runs a sweep has, those that are made included; 0 where it has not begun to say."""
+    return len(_planned(folder))
+
+
+def _planned(folder: Path) -> list[str]:
     try:
         lines = (folder / _JOURNAL).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return 0
-    return len({run for line in lines if (run := _run_of(line)) is not None})
+        return []
+    return list(dict.fromkeys(run for line in lines if (run := _run_of(line)) is not None))
 
 
-def _run_of(line: str) -> object:
+def _run_of(line: str) -> str | None:
     """Return the run that a line of a journal names; none for one that a kill cut off, or that is under way."""
     try:
         found = read_json(line)

@@ -21,11 +21,13 @@ TOUCHING = 1.3
 
 @dataclass(frozen=True)
 class Row:
-    """One result: its name, raw values and estimate."""
+    """One result: its name, raw values and estimate; what is said beside the name, and what each dot is."""
 
     name: str
     values: Sequence[float]
     known: Estimate
+    told: str | None = None
+    dots: str = "replications"
 
 
 def dot_plot(rows: Sequence[Row], unit: str) -> Markup:
@@ -40,7 +42,11 @@ def dot_plot(rows: Sequence[Row], unit: str) -> Markup:
 
 def _label(row: Row, unit: str, named: bool) -> Markup:
     name = [tag("b", row.name), " "] if named else []
-    return tag("p", *name, tag("span", interval(row.known, unit)), class_="row-label")
+    return tag("p", *name, tag("span", _told(row, unit)), class_="row-label")
+
+
+def _told(row: Row, unit: str) -> str:
+    return interval(row.known, unit) if row.told is None else row.told
 
 
 def _plot(row: Row, across: Scale, unit: str) -> Markup:
@@ -62,7 +68,7 @@ def _plot(row: Row, across: Scale, unit: str) -> Markup:
         parts.append(tag("line", x1=at, x2=at, y1=middle - 13, y2=middle + 13, class_="mean"))
     for place, offset in spread([across(value) for value in row.values]):
         parts.append(tag("circle", cx=percent(place), cy=middle + offset, r=RADIUS, class_="dot"))
-    said = f"{row.name}: {interval(row.known, unit)}; {len(row.values)} replications drawn as dots"
+    said = f"{row.name}: {_told(row, unit)}; {len(row.values)} {row.dots} drawn as dots"
     return tag("svg", *parts, width="100%", height=HEIGHT, role="img", aria_label=said)
 
 
