@@ -189,6 +189,7 @@ def test_impossible_machines_are_told_with_their_points_before_anything_is_run(t
     done = servsim("sweep", study, "-o", tmp_path / "out")
     assert done.returncode == 2 and "4 of 8 points cannot be run" in done.stderr
     assert "cache.line = 48 B" in done.stderr and not (tmp_path / "out").exists()
+    assert "(and 3 more points): " in done.stderr and done.stderr.count("48 B is") == 1, "a fault is told once"
 
 
 def test_points_can_be_left_out(tmp_path: Path) -> None:

@@ -69,19 +69,26 @@ def plan(study: Study) -> list[list[Job]]:
     UsageError
         When a trace is missing or a combination of levels is no possible machine; all at once.
     """
-    jobs, faults = [], []
+    jobs = []
+    faults: dict[str, list[str]] = {}
     traces: dict[str, str] = {}
     for point in study.points:
         try:
             jobs.append(_jobs(study, point, traces))
         except UsageError as error:
             where = ", ".join(f"{key} = {value}" for key, value in point.items()) or "the only point"
-            faults.append(f"{where}: {error}")
+            faults.setdefault(str(error), []).append(where)
     if faults:
-        raise UsageError(
-            f"{len(faults)} of {len(study.points)} points cannot be run:" + "".join(f"\n  - {f}" for f in faults)
-        )
+        count = len(study.points) - len(jobs)
+        listed = "".join(f"\n  - {_where(points)}: {fault}" for fault, points in faults.items())
+        raise UsageError(f"{count} of {len(study.points)} points cannot be run:{listed}")
     return jobs
+
+
+def _where(points: Sequence[str]) -> str:
+    """Name the points of one fault: the first, and how many more there are."""
+    more = len(points) - 1
+    return points[0] + (f" (and {more} more point{'s' * (more > 1)})" if more else "")
 
 
 def _jobs(study: Study, point: Levels, traces: dict[str, str]) -> list[Job]:
