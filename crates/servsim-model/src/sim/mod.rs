@@ -219,7 +219,8 @@ impl<'a> Simulation<'a> {
     fn look(&self, options: &Options, requests: f64, stage: u64) -> Result<(f64, Solution), ModelError> {
         let plan = &options.simulation;
         let runs = self.replicate(plan, requests, stage)?;
-        let mut solution = summary::of(self.network, &runs, &options.percentiles)?;
+        let mut solution = summary::of(self.network, &runs, &options.percentiles)
+            .map_err(|fault| self.pace.unseen(self.network, plan, requests, fault))?;
         keeping_up::left_enough(self.network, &solution.classes)?;
         let settled = self.pace.settled_by(self.network, plan, requests, &runs);
         if !settled.as_ref().is_ok_and(|more| *more > requests) {
@@ -227,7 +228,8 @@ impl<'a> Simulation<'a> {
         }
         let (spread, note) = self.pace.spread_by(self.network, plan, requests, &runs);
         solution.notes.extend(note);
-        Ok((settled?.max(spread), solution))
+        let varied = self.pace.varied_by(self.network, plan, requests, &runs, &solution.classes)?;
+        Ok((settled?.max(spread).max(varied), solution))
     }
 
     /// Runs whose seeds no other stage has, on all processors of the host. The caller's own thread alone tells how far it

@@ -51,7 +51,7 @@ fn about(figure: f64, each: &[f64], most: f64) -> Interval {
     let (n, mean) = (each.len() as f64, mean(each));
     let variance = each.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
     let half = student_quantile(n - 1.0, 0.975) * (variance / n).sqrt();
-    Interval { low: (figure - half).max(0.0), high: (figure + half).min(most) }
+    Interval { low: (figure - half).clamp(0.0, most), high: (figure + half).min(most) }
 }
 
 /// A mean over replications, with its interval.

@@ -11,6 +11,7 @@ mod markov;
 mod mutated_texts;
 mod parts;
 mod percentiles;
+mod rare;
 mod referee;
 mod refusals;
 mod settling;
