@@ -52,10 +52,10 @@ pub struct Pace {
     cycle: f64,
     /// Visits of a request, of the class with most, and requests that are lost meanwhile: about what one costs.
     visits: f64,
-    /// Requests completed, of all classes, for one whose service is long where services vary much; 0 where none do.
+    /// Requests completed, of all classes, for one whose service is long where these are seldom; 0 where none are.
     long: f64,
     /// Class and station of those services.
-    varied: Option<(usize, usize)>,
+    at: Option<(usize, usize)>,
 }
 
 impl Pace {
@@ -113,9 +113,9 @@ impl Pace {
         let seen: Vec<_> = (pilot.completed.iter().zip(&pilot.response))
             .map(|(&n, total)| (n as f64 / span, total / n.max(1) as f64))
             .collect();
-        let long = most_varied(network, &seen);
+        let long = seldom(network, &seen);
         Ok(Self {
-            varied: long.map(|(class, station, _)| (class, station)),
+            at: long.map(|(class, station, _)| (class, station)),
             long: long.map_or(0.0, |(class, _, needed)| needed * all / pilot.completed[class].max(1) as f64),
             rate: all / span,
             for_one: all / fewest as f64,
@@ -212,7 +212,7 @@ impl Pace {
     ///
     /// # Errors
     /// [`ModelError::Invalid`] when that many would take longer than [`MOST_VISITS`], and were not asked for.
-    pub fn varied_by(
+    pub fn long_by(
         &self,
         network: &Network,
         plan: &Plan,
@@ -221,7 +221,7 @@ impl Pace {
         found: &[ClassResult],
     ) -> Result<f64, ModelError> {
         let seen: Vec<_> = found.iter().map(|class| (class.throughput, class.response)).collect();
-        let Some((class, station, needed)) = most_varied(network, &seen) else { return Ok(simulated) };
+        let Some((class, station, needed)) = seldom(network, &seen) else { return Ok(simulated) };
         let completed: u64 = runs.iter().map(|run| run.completed[class]).sum();
         let for_one = simulated * needed * runs.len() as f64 / completed as f64;
         let (fewest, enough, most) = (EACH * for_one, MANY * for_one, self.most(plan));
@@ -230,16 +230,16 @@ impl Pace {
         } else if fewest <= most.max(simulated) {
             Ok(enough.min(most))
         } else {
-            Err(too_varied(network, class, station, simulated, enough))
+            Err(seldom_long(network, class, station, simulated, enough))
         }
     }
 
     /// Why runs in which a class completed nothing gave no answer: `fault`, or that one long service can last for all of them.
     pub fn unseen(&self, network: &Network, plan: &Plan, simulated: f64, fault: ModelError) -> ModelError {
         let enough = MANY * self.long;
-        match (&fault, self.varied) {
+        match (&fault, self.at) {
             (ModelError::Invalid { .. }, Some((class, station))) if enough > self.most(plan) => {
-                too_varied(network, class, station, simulated, enough)
+                seldom_long(network, class, station, simulated, enough)
             }
             _ => fault,
         }
@@ -280,14 +280,16 @@ impl Pace {
 /// The class and station whose services need most requests of their class for one that is much longer than others, and how
 /// many; `seen` has throughput and response time of each class.
 ///
-/// Of services of a squared coefficient of variation `c` long ones are about one in `1 + c`: runs that saw none agree on a
-/// figure that is wrong, and their interval cannot show it.
-fn most_varied(network: &Network, seen: &[(f64, f64)]) -> Option<(usize, usize, f64)> {
+/// Of services of a squared coefficient of variation `c` long ones are about one in `1 + c`, and of requests that visit a
+/// station with probability `v` as many of those at all: runs that saw none agree on a figure that is wrong, and their interval
+/// cannot show it.
+fn seldom(network: &Network, seen: &[(f64, f64)]) -> Option<(usize, usize, f64)> {
     let pairs = (0..seen.len()).flat_map(|c| (0..network.stations.len()).map(move |k| (c, k)));
-    let varied = pairs.filter_map(|(c, k)| {
+    let found = pairs.filter_map(|(c, k)| {
         let station = &network.stations[k];
         let (demand, visits, square) = (station.demands[c], station.visits[c], station.law(c).square_cv());
-        if demand <= 0.0 || square <= 1.0 {
+        let for_one = (1.0 + square) / visits;
+        if demand <= 0.0 || for_one <= 2.0 {
             return None;
         }
         // What is left of the service under way when somebody comes, times the chance that there is one.
@@ -295,21 +297,22 @@ fn most_varied(network: &Network, seen: &[(f64, f64)]) -> Option<(usize, usize, 
         let matters = |(class, (_, response)): (usize, &(f64, f64))| {
             station.demands[class] > 0.0 && left > MATTERS * response
         };
-        seen.iter().enumerate().any(matters).then_some((c, k, (1.0 + square) / visits))
+        seen.iter().enumerate().any(matters).then_some((c, k, for_one))
     });
-    varied.max_by(|a, b| (a.2 / seen[a.0].0).total_cmp(&(b.2 / seen[b.0].0)))
+    found.max_by(|a, b| (a.2 / seen[a.0].0).total_cmp(&(b.2 / seen[b.0].0)))
 }
 
-fn too_varied(network: &Network, class: usize, station: usize, requests: f64, needed: f64) -> ModelError {
+fn seldom_long(network: &Network, class: usize, station: usize, requests: f64, needed: f64) -> ModelError {
     let place = &network.stations[station];
     let fault = format!(
-        "services of class `{}` at station `{}` vary so much (cv {:.3}) that {requests:.0} requests per replication hardly see \
-         the long ones, and would agree on figures that are wrong",
+        "services of class `{}` at station `{}` are so seldom long ({} visits a request, cv {:.3}) that {requests:.0} requests \
+         per replication hardly see such, and would agree on figures that are wrong",
         network.classes[class].name,
         place.name,
+        place.visits[class],
         place.law(class).square_cv().sqrt()
     );
-    ModelError::invalid(fault, longer(needed, "ask for bounds, or lower that cv"))
+    ModelError::invalid(fault, longer(needed, "ask for bounds"))
 }
 
 fn near_saturation(who: &str, requests: f64, needed: f64) -> ModelError {

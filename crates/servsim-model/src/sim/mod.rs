@@ -228,8 +228,8 @@ impl<'a> Simulation<'a> {
         }
         let (spread, note) = self.pace.spread_by(self.network, plan, requests, &runs);
         solution.notes.extend(note);
-        let varied = self.pace.varied_by(self.network, plan, requests, &runs, &solution.classes)?;
-        Ok((settled?.max(spread).max(varied), solution))
+        let long = self.pace.long_by(self.network, plan, requests, &runs, &solution.classes)?;
+        Ok((settled?.max(spread).max(long), solution))
     }
 
     /// Runs whose seeds no other stage has, on all processors of the host. The caller's own thread alone tells how far it

@@ -32,6 +32,16 @@ fn open(rate: f64, cv: f64) -> (Network, f64) {
     (network, 1.0 + rate * (1.0 + cv * cv) / 2.0 / (1.0 - rate))
 }
 
+/// Customers of whom one in a hundred comes to a slow device, and their response time by the chain.
+fn seldom() -> (Network, f64) {
+    let mut device = Station::queue("tape", &[1.0]).with_discipline(Discipline::Fcfs);
+    device.visits = vec![0.01];
+    let network = Network::new("n", vec![Class::closed("c", 5, 5.0)], vec![server(1.0), device]);
+    let exact = solve(&network, "markov", &Options::default()).unwrap();
+    let response = exact.classes[0].response;
+    (network, response)
+}
+
 /// Share of intervals that hold the truth, per cent, of runs of which far too few requests were asked for.
 fn covered((network, truth): &(Network, f64), first: u64, seeds: u64) -> f64 {
     let holds = |seed| {
@@ -44,7 +54,7 @@ fn covered((network, truth): &(Network, f64), first: u64, seeds: u64) -> f64 {
 #[test]
 fn runs_are_long_enough_to_see_long_services() {
     // Without that 0 to 75 % held, or runs ended within one long service.
-    for (name, case) in [("closed", closed(5, 5.0, 10.0)), ("open", open(0.1, 10.0))] {
+    for (name, case) in [("closed", closed(5, 5.0, 10.0)), ("open", open(0.1, 10.0)), ("seldom", seldom())] {
         let held = covered(&case, 1, 100);
         println!("{name}: {held} %");
         assert!(held >= 88.0, "{name}: {held} %");
@@ -55,7 +65,7 @@ fn runs_are_long_enough_to_see_long_services() {
 #[ignore = "minutes: run with --ignored"]
 fn intervals_cover_the_truth_of_services_that_vary_much() {
     let first = fresh_seed();
-    let mut held = Vec::new();
+    let mut held = vec![covered(&seldom(), first, 200)];
     for cv in [3.0, 10.0, 20.0] {
         for case in [closed(5, 5.0, cv), closed(3, 100.0, cv), open(0.02, cv), open(0.1, cv)] {
             held.push(covered(&case, first, 200));
@@ -82,7 +92,12 @@ fn services_that_are_too_seldom_long_are_refused() {
     let fault = simulated(&beside_many(5.0), 20_000.0, 1).unwrap_err();
     assert!(matches!(fault, ModelError::Invalid { .. }), "{fault}");
     let text = fault.to_string();
-    assert!(text.contains("services of class `rare` at station `cpu` vary so much (cv 100.000)"), "{text}");
+    assert!(
+        text.contains(
+            "services of class `rare` at station `cpu` are so seldom long (1 visits a request, cv 100.000)"
+        ),
+        "{text}"
+    );
     assert!(text.contains("simulate ") && text.contains("or more"), "{text}");
 }
 
