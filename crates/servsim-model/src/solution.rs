@@ -29,6 +29,9 @@ pub struct ClassResult {
     /// 95 % intervals of the percentiles `(percent, low, high)`, seconds; empty where they are exact.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub percentile_intervals: Vec<(f64, f64, f64)>,
+    /// Simulated requests of a run that take longer than each percentile, as many as if such came alone.
+    #[serde(skip)]
+    pub beyond: Vec<f64>,
     /// 95 % interval of the throughput.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput_interval: Option<Interval>,

@@ -1,5 +1,7 @@
 //! Response times counted in logarithmic bins of 0.5 %, from a nanosecond to 10^9 s: percentiles to
-//! 0.25 % from a few kilobytes, and replications can be merged.
+//! 0.25 % from a few kilobytes.
+
+use std::ops::Range;
 
 /// Ratio of successive bin edges.
 const GROWTH: f64 = 1.005;
@@ -11,17 +13,12 @@ const SMALLEST: f64 = 1e-9;
 pub struct Histogram {
     first: usize,
     counts: Vec<u64>,
-    total: u64,
 }
 
 impl Histogram {
     /// Counts one value.
     pub fn add(&mut self, value: f64) {
-        self.count(((value / SMALLEST).max(1.0).ln() / GROWTH.ln()) as usize, 1);
-    }
-
-    fn count(&mut self, bin: usize, times: u64) {
-        self.total += times;
+        let bin = ((value / SMALLEST).max(1.0).ln() / GROWTH.ln()) as usize;
         if self.counts.is_empty() {
             self.first = bin;
         }
@@ -34,25 +31,27 @@ impl Histogram {
         if index >= self.counts.len() {
             self.counts.resize(index + 1, 0);
         }
-        self.counts[index] += times;
+        self.counts[index] += 1;
     }
 
-    /// Adds another histogram's counts.
-    pub fn merge(&mut self, other: &Self) {
-        let used = other.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        used.for_each(|(index, &count)| self.count(other.first + index, count));
+    /// Bins from the lowest that was needed to the highest; none of an empty one.
+    pub fn bins(&self) -> Option<Range<usize>> {
+        (!self.counts.is_empty()).then_some(self.first..self.first + self.counts.len())
     }
 
-    /// The value below which this share (0..1) of the counts lies; `None` when empty.
-    pub fn quantile(&self, share: f64) -> Option<f64> {
-        let target = (share * self.total as f64).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        for (index, count) in self.counts.iter().enumerate() {
-            seen += count;
-            if seen >= target {
-                return Some(SMALLEST * GROWTH.powf((self.first + index) as f64 + 0.5));
-            }
-        }
-        None
+    /// Counts in a bin.
+    pub fn at(&self, bin: usize) -> u64 {
+        bin.checked_sub(self.first).and_then(|index| self.counts.get(index)).copied().unwrap_or(0)
+    }
+
+    /// All counts.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Between which values a bin lies, seconds.
+    pub fn borders(bin: usize) -> (f64, f64) {
+        let border = |bin: usize| SMALLEST * GROWTH.powf(bin as f64);
+        (border(bin), border(bin + 1))
     }
 }

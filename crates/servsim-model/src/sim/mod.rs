@@ -13,6 +13,7 @@ mod keeping_up;
 mod length;
 mod plan;
 pub mod program;
+mod quantiles;
 pub mod server;
 mod settling;
 mod summary;
@@ -26,8 +27,8 @@ use crate::options::Options;
 use crate::solution::{ClassResult, Interval, Solution};
 use crate::solvers::mixed;
 use engine::{Engine, Measured};
-use length::Pace;
 pub use length::MOST_VISITS;
+use length::{Pace, LEAST_BEYOND};
 pub use plan::{Plan, Watch};
 use program::Step;
 
@@ -229,7 +230,11 @@ impl<'a> Simulation<'a> {
         let (spread, note) = self.pace.spread_by(self.network, plan, requests, &runs);
         solution.notes.extend(note);
         let long = self.pace.long_by(self.network, plan, requests, &runs, &solution.classes)?;
-        Ok((settled?.max(spread).max(long), solution))
+        let tails = self.pace.tails_by(plan, requests, &solution.classes);
+        if tails <= requests {
+            withhold(&mut solution, requests);
+        }
+        Ok((settled?.max(spread).max(long).max(tails), solution))
     }
 
     /// Runs whose seeds no other stage has, on all processors of the host. The caller's own thread alone tells how far it
@@ -275,6 +280,27 @@ impl<'a> Simulation<'a> {
 
 /// Customers of a simulation, of all runs that are under way at once: about 100 bytes each.
 const MOST_CUSTOMERS: usize = 10_000_000;
+
+/// Leaves out percentiles that hardly any request takes longer than, and says what would tell them.
+fn withhold(solution: &mut Solution, requests: f64) {
+    for class in &mut solution.classes {
+        let name = &class.name;
+        let told: Vec<bool> = class.beyond.iter().map(|&beyond| beyond >= LEAST_BEYOND).collect();
+        for (_, (&(percent, _), &beyond)) in
+            told.iter().zip(class.percentiles.iter().zip(&class.beyond)).filter(|(told, _)| !**told)
+        {
+            let needed = requests * LEAST_BEYOND / beyond;
+            solution.notes.push(format!(
+                "p{percent} of `{name}` withheld: too few of {requests:.0} requests per replication take longer; simulate \
+                 {needed:.1e} or more"
+            ));
+        }
+        let mut keep = told.iter();
+        class.percentiles.retain(|_| *keep.next().unwrap_or(&true));
+        let mut keep = told.iter();
+        class.percentile_intervals.retain(|_| *keep.next().unwrap_or(&true));
+    }
+}
 
 fn widest_interval(solution: &Solution) -> f64 {
     let relative = |mean: f64, interval: Option<Interval>| {

@@ -1,7 +1,7 @@
 //! What replications say together: means with 95 % Student intervals over them, and percentiles of all their requests.
 
 use super::engine::Measured;
-use super::histogram::Histogram;
+use super::quantiles::Quantiles;
 use crate::bands::Accuracy;
 use crate::error::ModelError;
 use crate::network::{Network, Pool, Station};
@@ -97,25 +97,18 @@ fn class_result(
     let lost_rate = average(runs, lost);
     let loss = lost_rate / (throughput + lost_rate);
     let losses: Vec<f64> = runs.iter().map(|r| lost(r) / (completed(r) + lost(r))).collect();
-    let mut all = Histogram::default();
-    for run in runs {
-        all.merge(&run.histogram[class]);
-    }
-    let percentiles: Vec<_> =
-        percents.iter().filter_map(|p| all.quantile(p / 100.0).map(|value| (*p, value))).collect();
-    let around = |&(percent, value): &(f64, f64)| {
-        let each: Vec<f64> =
-            runs.iter().filter_map(|r| r.histogram[class].quantile(percent / 100.0)).collect();
-        let Interval { low, high } = about(value, &each, f64::INFINITY);
-        (percent, low, high)
-    };
+    let times: Vec<_> = runs.iter().map(|run| &run.histogram[class]).collect();
+    let quantiles = Quantiles::of(&times, student_quantile(runs.len() as f64 - 1.0, 0.975));
+    let known: Vec<_> =
+        percents.iter().filter_map(|p| Some((*p, quantiles.as_ref()?.at(p / 100.0)?))).collect();
     Ok(ClassResult {
         name,
         throughput,
         response,
         in_system: throughput * response,
-        percentile_intervals: percentiles.iter().map(around).collect(),
-        percentiles,
+        percentiles: known.iter().map(|(p, q)| (*p, q.value)).collect(),
+        beyond: known.iter().map(|(_, q)| q.beyond).collect(),
+        percentile_intervals: known.iter().map(|(p, q)| (*p, q.interval.low, q.interval.high)).collect(),
         throughput_interval: Some(throughput_interval),
         response_interval: Some(response_interval),
         loss: network.loses().then_some(loss),

@@ -16,3 +16,4 @@ mod referee;
 mod refusals;
 mod settling;
 mod simulation;
+mod tails;
