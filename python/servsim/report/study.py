@@ -76,9 +76,8 @@ class StudyPage:
         self._results = results
         self._kind = kind
         self._factors = factors([result.document for result in results])
-        self._names = {
-            id(result): ", ".join(f"{factor.key}={factor.levels[number]}" for factor in self._factors) or result.machine
-            for number, result in enumerate(results)
+        self._levels = {
+            id(result): [factor.levels[number] for factor in self._factors] for number, result in enumerate(results)
         }
         self._tables = [(part, self._ranked(part)) for part in _of_like_runs(results)]
 
@@ -94,7 +93,7 @@ class StudyPage:
             )
         ((part, ranked),) = self._tables
         first, last = ranked[0], ranked[-1]
-        best = f"Of {count} designs the fewest {self._kind.unit} has {self._names[id(part[first.number])]}"
+        best = f"Of {count} designs the fewest {self._kind.unit} has {self._called(part[first.number])}"
         if first.known.half_width is None:
             return f"{best}: {mean(first.known)}, too few runs to exclude another; the most are {mean(last.known)}."
         left = sum(place.may_be_best for place in ranked)
@@ -118,6 +117,10 @@ class StudyPage:
             Section("designs", "All designs", _RANKS, tag("div", *(self._table(*part) for part in self._tables))),
             Section("provenance", "Provenance", "", self._provenance()),
         ]
+
+    def _called(self, result: Result) -> str:
+        levels = zip(self._factors, self._levels[id(result)], strict=True)
+        return ", ".join(f"{factor.key}={level}" for factor, level in levels) or result.machine
 
     def _ranked(self, part: Sequence[Result]) -> list[Place]:
         values = [self._kind.metric.values(result) for result in part]
@@ -148,16 +151,11 @@ class StudyPage:
         rows = []
         for row, place in enumerate(ranked, 1):
             result = part[place.number]
-            levels = [factor.levels[self._number[id(result)]] for factor in self._factors]
             told = "may be" if place.may_be_best else "excluded"
             cells = [cell(result) for _, cell in self._kind.columns]
-            rows.append([str(row), *levels, mean(place.known), told, *cells, str(place.known.n)])
+            rows.append([str(row), *self._levels[id(result)], mean(place.known), told, *cells, str(place.known.n)])
         keys = [factor.key for factor in self._factors]
         return table(["", *keys, self._kind.unit, "the best", *(head for head, _ in self._kind.columns), "n"], rows)
-
-    @cached_property
-    def _number(self) -> dict[int, int]:
-        return {id(result): number for number, result in enumerate(self._results)}
 
     def _provenance(self) -> Markup:
         made = [result.document.get("versions") or {} for result in self._results]

@@ -25,9 +25,9 @@ const PERHAPS: f64 = 3.0;
 const CYCLES: f64 = 3.0;
 /// Requests of every class that a replication completes at least, about: it has no mean without any.
 const EACH: f64 = 20.0;
-/// As many of every class at a station for one that is much longer than others are enough, as far as so many can be had, and
-/// [`EACH`] the fewest. Beside the wait of an open class that hardly ever waits, 95 % intervals held it in 89 to 92 % with these,
-/// and in 93 to 96 % with those (100 seeds each, coefficients of variation of 3 to 30).
+/// Long services of each class at each station that a run is to see, about, where so many can be had; [`EACH`] are the fewest.
+/// Beside the wait of an open class that hardly ever waits, 95 % intervals held it in 89 to 92 of 100 with these, and in 91 to
+/// 98 with those (coefficients of variation of 3 to 30).
 const MANY: f64 = 80.0;
 /// How near to enough is: the longer runs are, the more of what they see is long, and another look has its price.
 const CLOSE: f64 = 1.5;

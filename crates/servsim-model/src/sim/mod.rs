@@ -284,21 +284,20 @@ const MOST_CUSTOMERS: usize = 10_000_000;
 /// Leaves out percentiles that hardly any request takes longer than, and says what would tell them.
 fn withhold(solution: &mut Solution, requests: f64) {
     for class in &mut solution.classes {
-        let name = &class.name;
-        let told: Vec<bool> = class.beyond.iter().map(|&beyond| beyond >= LEAST_BEYOND).collect();
-        for (_, (&(percent, _), &beyond)) in
-            told.iter().zip(class.percentiles.iter().zip(&class.beyond)).filter(|(told, _)| !**told)
-        {
-            let needed = requests * LEAST_BEYOND / beyond;
+        let mut kept = Vec::new();
+        for (&(percent, _), &beyond) in class.percentiles.iter().zip(&class.beyond) {
+            if beyond >= LEAST_BEYOND {
+                kept.push(percent);
+                continue;
+            }
+            let (name, needed) = (&class.name, requests * LEAST_BEYOND / beyond);
             solution.notes.push(format!(
                 "p{percent} of `{name}` withheld: too few of {requests:.0} requests per replication take longer; simulate \
                  {needed:.1e} or more"
             ));
         }
-        let mut keep = told.iter();
-        class.percentiles.retain(|_| *keep.next().unwrap_or(&true));
-        let mut keep = told.iter();
-        class.percentile_intervals.retain(|_| *keep.next().unwrap_or(&true));
+        class.percentiles.retain(|(percent, _)| kept.contains(percent));
+        class.percentile_intervals.retain(|(percent, ..)| kept.contains(percent));
     }
 }
 

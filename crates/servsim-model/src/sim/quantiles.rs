@@ -15,9 +15,9 @@ const OFTEN: f64 = 0.3;
 
 /// Percentiles of one class.
 pub struct Quantiles {
-    /// Border below the first bin, seconds, and the bins' ratio.
+    /// The first bin that any run has.
     lowest: usize,
-    /// Requests of each run above each bin, `[bin][run]`.
+    /// Requests of each run above each bin from there on, `[bin][run]`.
     above: Vec<Vec<f64>>,
     /// Requests of each run.
     totals: Vec<f64>,
