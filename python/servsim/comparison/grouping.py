@@ -138,11 +138,20 @@ IN_COMMON = (
 )
 
 
+def like_runs(results: Sequence[Result]) -> list[list[Result]]:
+    """Return results in groups of the same trace and options, within which machines can be compared."""
+    groups: dict[tuple[str, ...], list[Result]] = {}
+    for result in results:
+        groups.setdefault(_in_common(result), []).append(result)
+    return list(groups.values())
+
+
 def different(results: Sequence[Result]) -> list[str]:
     """Return in what, other than the machine and the seeds, the runs of results differ."""
-
-    def values(part: str, key: str) -> set[str]:
-        return {str((result.document.get(part) or {}).get(key)) for result in results}
-
-    found = [what for what, part, key in IN_COMMON if len(values(part, key)) > 1]
+    values = zip(*map(_in_common, results), strict=True)
+    found = [what for (what, _, _), of in zip(IN_COMMON, values, strict=True) if len(set(of)) > 1]
     return found + ["engine"] * (len({str(result.document.get("engine")) for result in results}) > 1)
+
+
+def _in_common(result: Result) -> tuple[str, ...]:
+    return tuple(str((result.document.get(part) or {}).get(key)) for _, part, key in IN_COMMON)

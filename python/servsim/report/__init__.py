@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from servsim.comparison.factors import factors
 from servsim.comparison.grouping import designs, names
 from servsim.errors import UsageError
 from servsim.files import atomic_write
@@ -93,10 +94,12 @@ def _shown(found: Sequence[Result], by_transaction: bool) -> tuple[list[Section]
         study = StudyPage(found, BY_TRANSACTION if by_transaction else BY_REFERENCE)
         return study.sections(), f"a study of {len(found)} designs", study.headline(), study.alarms()
     kicker = _title(found) if len(found) == 1 else f"{len(found)} designs compared"
+    every = factors([result.document for result in found])
     if by_transaction:
-        made = _with_changes(sections(found), of_settings(found, wording.METRIC, "cycles per transaction"))
+        made = _with_changes(sections(found), of_settings(found, every, wording.METRIC, "cycles per transaction"))
         return made, kicker, wording.headline(found), invalidity(found)
-    made = _with_changes(by_reference.sections(found), of_settings(found, by_reference.METRIC, by_reference.UNIT))
+    changed = of_settings(found, every, by_reference.METRIC, by_reference.UNIT)
+    made = _with_changes(by_reference.sections(found), changed)
     return made, kicker, by_reference.headline(found), by_reference.alarms(found)
 
 

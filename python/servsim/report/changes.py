@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from servsim.comparison.factors import Change, Factor, changes, factors, of_machine
+from servsim.comparison.factors import Change, Factor, changes, of_machine
 from servsim.comparison.judge import seeds_apart
 from servsim.comparison.metrics import Metric
 from servsim.report.charts.dots import Row, dot_plot
@@ -17,9 +17,8 @@ from servsim.statistics.intervals import reported
 from servsim.text import decimals_for
 
 
-def of_settings(results: Sequence[Result], metric: Metric, unit: str) -> list[Section]:
+def of_settings(results: Sequence[Result], every: Sequence[Factor], metric: Metric, unit: str) -> list[Section]:
     """Return the section of what settings change; none unless several pairs of designs differ in one setting alone."""
-    every = factors([result.document for result in results])
     values = [metric.values(result) for result in results]
     apart = seeds_apart(results)
     found = {

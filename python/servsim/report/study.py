@@ -12,7 +12,7 @@ from markupsafe import Markup
 from servsim import __version__
 from servsim.comparison.best import Place, places
 from servsim.comparison.factors import factors
-from servsim.comparison.grouping import IN_COMMON, different
+from servsim.comparison.grouping import different, like_runs
 from servsim.comparison.judge import seeds_apart
 from servsim.comparison.metrics import Metric
 from servsim.report import by_reference, figures, wording
@@ -79,7 +79,7 @@ class StudyPage:
         self._levels = {
             id(result): [factor.levels[number] for factor in self._factors] for number, result in enumerate(results)
         }
-        self._tables = [(part, self._ranked(part)) for part in _of_like_runs(results)]
+        self._tables = [(part, self._ranked(part)) for part in like_runs(results)]
 
     def headline(self) -> str:
         """Answer the question of the page in one sentence; what is invalid gives no figure."""
@@ -113,7 +113,7 @@ class StudyPage:
             Section("workload", "Workload", "", workload(some)),
             Section("method", "Method", "Of the first design.", pairs(self._kind.method(some[0]))),
             Section("warnings", "Warnings", "", warned),
-            *of_settings(self._results, self._kind.metric, self._kind.unit),
+            *of_settings(self._results, self._factors, self._kind.metric, self._kind.unit),
             Section("designs", "All designs", _RANKS, tag("div", *(self._table(*part) for part in self._tables))),
             Section("provenance", "Provenance", "", self._provenance()),
         ]
@@ -173,12 +173,3 @@ _RANKS = (
     f"shared by as many tests as there are others: the best in truth is excluded in at most 5{SPACE}% of such tables. "
     "Where runs are fewer than three, nothing is known but the means."
 )
-
-
-def _of_like_runs(results: Sequence[Result]) -> list[list[Result]]:
-    """Return the designs in groups of the same trace and options, within which figures can be ranked."""
-    groups: dict[tuple[str, ...], list[Result]] = {}
-    for result in results:
-        key = tuple(str((result.document.get(part) or {}).get(name)) for _, part, name in IN_COMMON)
-        groups.setdefault(key, []).append(result)
-    return list(groups.values())

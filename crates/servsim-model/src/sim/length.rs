@@ -58,10 +58,8 @@ pub struct Pace {
     cycle: f64,
     /// Visits of a request, of the class with most, and requests that are lost meanwhile: about what one costs.
     visits: f64,
-    /// Requests completed, of all classes, for one whose service is long where these are seldom; 0 where none are.
-    long: f64,
-    /// Class and station of those services.
-    at: Option<(usize, usize)>,
+    /// Class and station whose services are seldom long, and requests completed, of all classes, for one that is.
+    long: Option<(usize, usize, f64)>,
 }
 
 impl Pace {
@@ -119,10 +117,10 @@ impl Pace {
         let seen: Vec<_> = (pilot.completed.iter().zip(&pilot.response))
             .map(|(&n, total)| (n as f64 / span, total / n.max(1) as f64))
             .collect();
+        let of_all = |class: usize| all / pilot.completed[class].max(1) as f64;
         let long = seldom(network, &seen);
         Ok(Self {
-            at: long.map(|(class, station, _)| (class, station)),
-            long: long.map_or(0.0, |(class, _, needed)| needed * all / pilot.completed[class].max(1) as f64),
+            long: long.map(|(class, station, needed)| (class, station, needed * of_all(class))),
             rate: all / span,
             for_one: all / fewest as f64,
             cycle: classes.clone().map(cycle).fold(0.0, f64::max),
@@ -172,7 +170,8 @@ impl Pace {
             return Err(ModelError::invalid(fault, longer(seeing, "leave that class out")));
         }
         // What a pilot says of long services is not enough for a refusal.
-        let requests = requests.max(seeing).max((MANY * self.long).min(most));
+        let requests =
+            requests.max(seeing).max(self.long.map_or(0.0, |(_, _, for_one)| (MANY * for_one).min(most)));
         let Some((station, time)) = settling::of_open_load(network) else { return Ok(requests) };
         let (fewest, enough) = self.length_for(time);
         if fewest > requests.max(most) {
@@ -242,10 +241,11 @@ impl Pace {
 
     /// Why runs in which a class completed nothing gave no answer: `fault`, or that one long service can last for all of them.
     pub fn unseen(&self, network: &Network, plan: &Plan, simulated: f64, fault: ModelError) -> ModelError {
-        let enough = MANY * self.long;
-        match (&fault, self.at) {
-            (ModelError::Invalid { .. }, Some((class, station))) if enough > self.most(plan) => {
-                seldom_long(network, class, station, simulated, enough)
+        match (&fault, self.long) {
+            (ModelError::Invalid { .. }, Some((class, station, for_one)))
+                if MANY * for_one > self.most(plan) =>
+            {
+                seldom_long(network, class, station, simulated, MANY * for_one)
             }
             _ => fault,
         }

@@ -1,7 +1,7 @@
 //! Services that vary much: runs are so long that the long ones are among them, or refused. What never saw a long one agrees
 //! on a figure that is wrong.
 
-use crate::common::fresh_seed;
+use crate::common::{fresh_seed, share_of_seeds};
 use servsim_model::service::Law;
 use servsim_model::sim::Plan;
 use servsim_model::{solve, Class, Discipline, ModelError, Network, Options, Solution, Station};
@@ -44,11 +44,10 @@ fn seldom() -> (Network, f64) {
 
 /// Share of intervals that hold the truth, per cent, of runs of which far too few requests were asked for.
 fn covered((network, truth): &(Network, f64), first: u64, seeds: u64) -> f64 {
-    let holds = |seed| {
+    share_of_seeds(first, seeds, |seed| {
         let found = simulated(network, 200.0, seed).unwrap().classes[0].response_interval.unwrap();
         found.low <= *truth && *truth <= found.high
-    };
-    100.0 * (0..seeds).filter(|seed| holds(first.wrapping_add(*seed))).count() as f64 / seeds as f64
+    })
 }
 
 #[test]

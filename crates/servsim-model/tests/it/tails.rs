@@ -1,6 +1,6 @@
 //! Simulated percentiles that few requests exceed: runs are so long that enough do, or the percentile is withheld.
 
-use crate::common::fresh_seed;
+use crate::common::{fresh_seed, share_of_seeds};
 use servsim_model::sim::Plan;
 use servsim_model::{solve, Class, Discipline, Network, Options, Solution, Station};
 
@@ -16,12 +16,11 @@ fn simulated(rate: f64, percentiles: &[f64], requests: f64, seed: u64) -> Soluti
 /// Share of the intervals of a percentile that hold it, per cent, of runs of which 2,000 requests were asked for.
 fn covered(rate: f64, percent: f64, first: u64, seeds: u64) -> f64 {
     let truth = -(1.0 - percent / 100.0).ln() / (1.0 - rate);
-    let holds = |seed: u64| {
-        let found = simulated(rate, &[percent], 2000.0, first.wrapping_add(seed));
+    share_of_seeds(first, seeds, |seed| {
+        let found = simulated(rate, &[percent], 2000.0, seed);
         let (_, low, high) = found.classes[0].percentile_intervals[0];
         low <= truth && truth <= high
-    };
-    100.0 * (0..seeds).filter(|seed| holds(*seed)).count() as f64 / seeds as f64
+    })
 }
 
 #[test]

@@ -98,7 +98,7 @@ class Live:
         said = []
         for path in self._paths:
             if is_sweep(path):
-                done = len(finished(path))
+                done = sum(one.is_relative_to(path) for one in stamps)
                 said.append(f"{path.name}: {done} of {max(done, planned(path))} runs")
             elif path not in stamps:
                 said.append(f"waiting for {path}")

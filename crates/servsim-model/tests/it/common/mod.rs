@@ -37,6 +37,11 @@ pub fn fresh_seed() -> u64 {
     given.unwrap_or_else(|| now.map_or(1, |elapsed| elapsed.as_nanos() as u64))
 }
 
+/// Share of seeds that follow `first`, per cent, for which something holds.
+pub fn share_of_seeds(first: u64, seeds: u64, holds: impl Fn(u64) -> bool) -> f64 {
+    100.0 * (0..seeds).filter(|seed| holds(first.wrapping_add(*seed))).count() as f64 / seeds as f64
+}
+
 /// A number of any magnitude: `mantissa x 2^exponent`.
 #[derive(Clone, Copy)]
 pub struct Wide(pub f64, pub i64);
