@@ -1,12 +1,17 @@
 //! The little numerical mathematics that intervals, percentiles and routing need: special functions by `statrs`, and
 //! small systems of linear equations.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 pub use statrs::function::gamma::ln_gamma;
 
-/// The `probability` quantile of Student's t with `degrees` degrees of freedom; NaN where there are none.
+/// The `probability` quantile of Student's t with `degrees` degrees of freedom, infinitely many for the normal
+/// distribution; NaN where there are none.
 pub fn student_quantile(degrees: f64, probability: f64) -> f64 {
+    if degrees == f64::INFINITY {
+        // The library's search has no end there.
+        return Normal::standard().inverse_cdf(probability);
+    }
     StudentsT::new(0.0, 1.0, degrees).map_or(f64::NAN, |student| student.inverse_cdf(probability))
 }
 

@@ -1,11 +1,13 @@
 //! Demands that drift, followed by a Kalman filter per station (Zheng, Woodside and Litoiu, IEEE
 //! Trans. Software Eng. 34(3), 2008): the demands of all classes are a random walk, and each sample
-//! observes their sum weighted by the throughputs. Negative estimates are projected to zero. Drift and error of
+//! observes their sum weighted by the throughputs. Negative estimates are projected to zero. What a station does besides
+//! requests is one more that is followed, as if it were a class that is served once a second. Drift and error of
 //! measurement are the user's to say; where samples are farther from what they were expected to be than these
 //! allow (normalised innovations; Bar-Shalom, Li and Kirubarajan 2001, section 5.4), intervals are as much wider.
 
+use super::beside::{self, Errors, Verdict};
 use super::linear::Matrix;
-use super::{nnls, Demand, Fit, Measurements, Scatter};
+use super::{nnls, Fit, Measurements, Scatter};
 use crate::error::ModelError;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +67,57 @@ impl Filter {
     }
 }
 
+/// One station's demands, and what it does besides as the last of them if that is followed too.
+struct Followed {
+    filter: Filter,
+    /// Estimates after each sample.
+    series: Vec<Vec<f64>>,
+    /// Squares of the relative errors of all samples, each expected from those before it.
+    squares: f64,
+    /// How many times as far from what was expected samples are as drift and error allow, root mean square.
+    far: f64,
+    /// Samples which that was taken from.
+    met: usize,
+}
+
+impl Followed {
+    fn new(measurements: &Measurements, k: usize, noise: &Noise, background: bool) -> Self {
+        let servers = measurements.servers_of(k);
+        let row = |x: &[f64]| -> Vec<f64> { x.iter().copied().chain(background.then_some(1.0)).collect() };
+        let first = &measurements.samples[0];
+        let mut filter = Filter::new(&row(&first.throughput), first.utilization[k] * servers);
+        let (mut squares, mut innovations, mut series) = (0.0, Vec::new(), Vec::new());
+        for sample in &measurements.samples {
+            let (x, busy) = (row(&sample.throughput), sample.utilization[k] * servers);
+            let expected: f64 = filter.mean.iter().zip(&x).map(|(d, x)| d * x).sum();
+            squares += ((busy - expected) / busy.max(1e-6)).powi(2);
+            innovations.push(filter.step(&x, busy, noise));
+            series.push(filter.mean.clone());
+        }
+        // The first samples meet a filter that knows nothing.
+        let met = &innovations[filter.mean.len().min(innovations.len())..];
+        let far = if met.is_empty() { 1.0 } else { (met.iter().sum::<f64>() / met.len() as f64).sqrt() };
+        let met = met.len();
+        Self { filter, series, squares, far, met }
+    }
+
+    /// Errors of the columns `usable`, as much wider as samples are farther off.
+    fn errors(&self, usable: &[usize]) -> Errors {
+        let wider = self.far.max(1.0).powi(2);
+        let row = |&i: &usize| usable.iter().map(|&j| wider * self.filter.covariance[i][j]).collect();
+        Errors {
+            estimates: usable.iter().map(|&i| self.filter.mean[i]).collect(),
+            covariance: usable.iter().map(row).collect(),
+            degrees: f64::INFINITY,
+        }
+    }
+
+    /// Farther off than drift and error allow by twice the standard deviation of that mean and more.
+    fn scatters(&self) -> bool {
+        self.far.powi(2) > 1.0 + 2.0 * (2.0 / self.met as f64).sqrt()
+    }
+}
+
 /// Follows all demands over the samples; the final estimates with intervals, and the series.
 ///
 /// # Errors
@@ -77,52 +130,29 @@ pub fn fit(measurements: &Measurements, noise: &Noise) -> Result<Fit, ModelError
         ));
     }
     let seen = nnls::identifiability(measurements);
-    let stations = measurements.stations.len();
-    let mut series = vec![vec![Vec::new(); stations]; measurements.samples.len()];
-    let (mut demands, mut residual, mut scatter) = (Vec::new(), Vec::new(), Vec::new());
-    for k in 0..stations {
-        measurements.check_idle(k)?;
-        let servers = measurements.servers_of(k);
-        let first = &measurements.samples[0];
-        let mut filter = Filter::new(&first.throughput, first.utilization[k] * servers);
-        let (mut squares, mut innovations) = (0.0, Vec::new());
-        for (t, sample) in measurements.samples.iter().enumerate() {
-            let busy = sample.utilization[k] * servers;
-            let expected: f64 = filter.mean.iter().zip(&sample.throughput).map(|(d, x)| d * x).sum();
-            squares += ((busy - expected) / busy.max(1e-6)).powi(2);
-            innovations.push(filter.step(&sample.throughput, busy, noise));
-            series[t][k].clone_from(&filter.mean);
+    let (classes, samples) = (measurements.classes.len(), measurements.samples.len());
+    let usable: Vec<usize> = (0..classes).filter(|&c| seen.reasons[c].is_none()).collect();
+    let all: Vec<usize> = usable.iter().copied().chain([classes]).collect();
+    let mut found = Fit { method: "kalman".into(), condition: seen.condition, ..Fit::default() };
+    found.series = vec![Vec::new(); samples];
+    for k in 0..measurements.stations.len() {
+        let without = Followed::new(measurements, k, noise, false);
+        let with = beside::enough(samples, usable.len()).then(|| Followed::new(measurements, k, noise, true));
+        let errors = with.as_ref().map(|with| with.errors(&all));
+        let judged =
+            beside::judge(Some(&without.errors(&usable)), errors.as_ref(), measurements.servers_of(k));
+        let best = with.filter(|_| judged.0 == Verdict::Proven).unwrap_or(without);
+        if judged.0 != Verdict::Proven {
+            measurements.check_idle(k)?;
         }
-        residual.push((squares / measurements.samples.len() as f64).sqrt());
-        // The first samples meet a filter that knows nothing.
-        let met = &innovations[measurements.classes.len().min(innovations.len())..];
-        let far = if met.is_empty() { 1.0 } else { (met.iter().sum::<f64>() / met.len() as f64).sqrt() };
-        let wider = far.max(1.0);
-        // Twice the standard deviation of that mean and more, if drift and error are as said.
-        if far.powi(2) > 1.0 + 2.0 * (2.0 / met.len() as f64).sqrt() {
-            scatter.push(Scatter { station: measurements.stations[k].clone(), times: far });
+        for (all, own) in found.series.iter_mut().zip(&best.series) {
+            all.push(own[..classes].to_vec());
         }
-        for (c, class) in measurements.classes.iter().enumerate() {
-            let half = wider * 1.96 * filter.covariance[c][c].max(0.0).sqrt();
-            let (mean, identifiable) = (filter.mean[c], seen.reasons[c].is_none());
-            demands.push(Demand {
-                station: measurements.stations[k].clone(),
-                class: class.clone(),
-                demand: identifiable.then_some(mean),
-                low: identifiable.then_some((mean - half).max(0.0)),
-                high: identifiable.then_some(mean + half),
-                identifiable,
-                note: seen.reasons[c].clone(),
-            });
+        found.residual.push((best.squares / samples as f64).sqrt());
+        if best.scatters() {
+            found.scatter.push(Scatter { station: measurements.stations[k].clone(), times: best.far });
         }
+        beside::record(measurements, k, judged, &best.filter.mean, &seen.reasons, &mut found);
     }
-    Ok(Fit {
-        method: "kalman".into(),
-        demands,
-        residual,
-        scatter,
-        condition: seen.condition,
-        series,
-        ..Fit::default()
-    })
+    Ok(found)
 }

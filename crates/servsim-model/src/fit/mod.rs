@@ -1,11 +1,13 @@
 //! Service demands from measurements: the utilisation law `U_k = sum over classes of X_c D_kc`
-//! (Lazowska et al. 1984, chapter 3) applied to many observations at once.
+//! (Lazowska et al. 1984, chapter 3) applied to many observations at once, with a constant where the
+//! station is busy without requests.
 //!
 //! `nnls` regresses utilisations on throughputs with demands kept non-negative; `kalman` follows
-//! demands that drift. Both give 95 % intervals, and demands that the observations cannot tell
+//! demands that drift. Both give intervals, and demands that the observations cannot tell
 //! apart are flagged instead of guessed. Demands known directly (visits and time per visit, as a
 //! simulation reports them) need no estimation: [`from_visits`].
 
+mod beside;
 pub mod kalman;
 pub mod linear;
 pub mod nnls;
@@ -57,7 +59,7 @@ pub struct Demand {
     pub class: String,
     /// Estimate, seconds; `None` when the observations do not determine it.
     pub demand: Option<f64>,
-    /// 95 % interval, seconds.
+    /// Interval, seconds: of 95 %, and of 99 % where the station was proven to be busy without requests.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
@@ -75,7 +77,7 @@ pub struct Background {
     pub station: String,
     /// Utilisation without requests.
     pub utilization: f64,
-    /// 95 % interval.
+    /// 99 % interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
@@ -112,9 +114,9 @@ pub struct Fit {
     pub servers: BTreeMap<String, usize>,
     /// One entry per station and class.
     pub demands: Vec<Demand>,
-    /// Work that is not for requests, where there is any (`nnls` only).
+    /// Work that is not for requests, where there is any.
     pub background: Vec<Background>,
-    /// Stations whose few samples do not tell whether there is any: demands presume that there is none (`nnls` only).
+    /// Stations whose few samples do not tell whether there is any: demands presume that there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub presumed: Vec<String>,
     /// Samples that the others do not explain; they take part in the estimate (`nnls` only).

@@ -1,29 +1,24 @@
 //! Non-negative least squares (Lawson and Hanson 1974, chapter 23) of utilisation on throughput,
-//! weighted for errors proportional to the utilisation, with Student intervals on the demands that
+//! weighted for errors that grow with the utilisation, with Student intervals on the demands that
 //! are not held at zero. What a station does besides requests (a constant) joins in where it differs from none.
 //!
 //! Identifiability: the throughputs, each column scaled to unit length, are decomposed; directions
 //! with (almost) no variation name the classes that always moved together.
 
+use super::beside::{self, Errors, Verdict};
 use super::linear::{eigen, invert, solve, Matrix};
-use super::{Demand, Fit, Measurements, Outlier};
+use super::{Fit, Measurements, Outlier};
 use crate::error::ModelError;
-use crate::special::student_quantile;
 
 /// Eigenvalue of the scaled cross products below which a direction was not observed.
 const UNSEEN: f64 = 1e-6;
 /// Share of a class in an unseen direction that makes its demand unidentifiable.
 const INVOLVED: f64 = 0.1;
-/// Half the width of an interval, relative to the estimate, beyond which a demand is reported as weak.
-const WEAK: f64 = 0.5;
+/// The error of a measured utilisation grows with this half power of it: between requests that are counted, whose
+/// number is as uncertain as its root is (1), and a meter that is wrong in proportion (2).
+const POWER: f64 = 1.5;
 /// Rounds of re-weighting by fitted utilisation.
 const ROUNDS: usize = 4;
-/// Samples beyond one per class that an estimate of background needs.
-const SPARE: usize = 3;
-/// Confidence with which background must differ from none: higher than that of intervals, for it changes the demands.
-const CERTAIN: f64 = 0.99;
-/// Utilisation below which background is not worth a word.
-const LEAST_BACKGROUND: f64 = 0.005;
 /// Busy servers below which an error counts as if there were so many.
 const FLOOR: f64 = 0.02;
 /// Standard deviations beyond which a sample is shown as an outlier.
@@ -138,7 +133,7 @@ struct Estimate {
     rows: Rows,
     demand: Vec<f64>,
     weights: Vec<f64>,
-    /// Weighted sum of the squared errors.
+    /// Sum of the squared errors, weighted as they were.
     squares: f64,
 }
 
@@ -178,14 +173,14 @@ impl Rows {
     fn estimate(self, trusted: impl Fn(&[f64], &[f64]) -> Vec<f64>) -> Estimate {
         let typical = self.busy.iter().sum::<f64>() / self.busy.len() as f64;
         let floor = (0.05 * typical).max(1e-9);
-        let mut weights: Vec<f64> = vec![1.0 / (typical * typical).max(1e-18); self.busy.len()];
+        let mut weights: Vec<f64> = vec![1.0; self.busy.len()];
         let mut demand = Vec::new();
         for _ in 0..ROUNDS {
             let (cross, right) = self.cross(&weights);
             demand = nnls(&cross, &right);
             let fitted = self.fitted(&demand);
             let trust = trusted(&fitted, &self.busy);
-            weights = fitted.iter().zip(trust).map(|(f, t)| t / f.max(floor).powi(2)).collect();
+            weights = fitted.iter().zip(trust).map(|(f, t)| t / f.max(floor).powf(POWER)).collect();
         }
         let fitted = self.fitted(&demand);
         let squares =
@@ -205,84 +200,10 @@ impl Estimate {
         let (cross, _) = self.rows.cross(&self.weights);
         let a: Matrix = usable.iter().map(|&i| usable.iter().map(|&j| cross[i][j]).collect()).collect();
         let estimates = usable.iter().map(|&column| self.demand[column]).collect();
-        Some(Errors { estimates, inverse: invert(&a)?, variance: self.squares / degrees, degrees })
+        let mut covariance = invert(&a)?;
+        covariance.iter_mut().flatten().for_each(|entry| *entry *= self.squares / degrees);
+        Some(Errors { estimates, covariance, degrees })
     }
-}
-
-/// How far estimates scatter, in the order of the columns asked for.
-struct Errors {
-    estimates: Vec<f64>,
-    inverse: Matrix,
-    variance: f64,
-    degrees: f64,
-}
-
-impl Errors {
-    /// Half-width of the interval of a column, at a two-sided level.
-    fn half_width(&self, column: usize, level: f64) -> f64 {
-        let quantile = student_quantile(self.degrees, 0.5 + 0.5 * level);
-        quantile * (self.inverse[column][column] * self.variance).sqrt()
-    }
-
-    /// Ends of the 95 % interval of each column.
-    fn ends(&self) -> Vec<[f64; 2]> {
-        let end = |(i, estimate): (usize, &f64)| {
-            let half = self.half_width(i, 0.95);
-            [estimate - half, estimate + half]
-        };
-        self.estimates.iter().enumerate().map(end).collect()
-    }
-
-    /// Whether a column is the less, the more the last one is.
-    fn falls_with_last(&self, column: usize) -> bool {
-        self.inverse[column][self.inverse.len() - 1] < 0.0
-    }
-}
-
-/// What samples tell of work that a station does besides requests.
-#[derive(PartialEq)]
-enum Background {
-    /// It is there beyond doubt, and has a column.
-    Proven,
-    /// It is not proven, and not ruled out.
-    Possible,
-    /// There are too few samples to tell.
-    Untold,
-}
-
-/// The demands of a station, and what it does besides.
-struct Found {
-    estimate: Estimate,
-    /// Ends of the 95 % interval of each column that is usable.
-    ends: Option<Vec<[f64; 2]>>,
-    background: Background,
-}
-
-/// Estimates without background, unless it is there beyond doubt. Where there may or may not be any, intervals hold for
-/// both: a small amount, too little to be proven by some samples, would make demands that much smaller.
-fn estimate(measurements: &Measurements, k: usize, usable: &[usize]) -> Found {
-    let classes = measurements.classes.len();
-    let of = |background| Rows::new(measurements, k, background).estimate(|f, _| vec![1.0; f.len()]);
-    let without = of(false);
-    let mut narrow = without.errors(usable).map(|errors| errors.ends());
-    let enough = measurements.samples.len() >= usable.len() + SPARE;
-    let all: Vec<usize> = usable.iter().copied().chain([classes]).collect();
-    let with = enough.then(|| of(true)).and_then(|with| Some((with.errors(&all)?, with)));
-    let Some((errors, with)) = with else {
-        return Found { estimate: without, ends: narrow, background: Background::Untold };
-    };
-    let share = with.demand[classes];
-    let beyond_doubt = share > errors.half_width(all.len() - 1, CERTAIN);
-    if share > LEAST_BACKGROUND * measurements.servers_of(k) && beyond_doubt {
-        return Found { estimate: with, ends: Some(errors.ends()), background: Background::Proven };
-    }
-    for (i, (ends, [low, high])) in narrow.iter_mut().flatten().zip(errors.ends()).enumerate() {
-        // Where none is estimated there can only be more.
-        let falls = errors.falls_with_last(i);
-        ends[0] = if share > 0.0 || falls { ends[0].min(low) } else { ends[0] };
-        ends[1] = if share > 0.0 || !falls { ends[1].max(high) } else { ends[1] };
-    }
-    Found { estimate: without, ends: narrow, background: Background::Possible }
 }
 
 fn station(
@@ -294,8 +215,13 @@ fn station(
     let (classes, servers) = (measurements.classes.len(), measurements.servers_of(k));
     let name = &measurements.stations[k];
     let usable: Vec<usize> = (0..classes).filter(|&c| seen.reasons[c].is_none()).collect();
-    let Found { estimate: best, ends, background } = estimate(measurements, k, &usable);
-    let has_background = background == Background::Proven;
+    let of = |background| Rows::new(measurements, k, background).estimate(|f, _| vec![1.0; f.len()]);
+    let (without, all) = (of(false), usable.iter().copied().chain([classes]).collect::<Vec<_>>());
+    let with = beside::enough(measurements.samples.len(), usable.len()).then(|| of(true));
+    let errors = with.as_ref().and_then(|with| with.errors(&all));
+    let judged = beside::judge(without.errors(&usable).as_ref(), errors.as_ref(), servers);
+    let has_background = judged.0 == Verdict::Proven;
+    let best = with.filter(|_| has_background).unwrap_or(without);
     if !has_background {
         measurements.check_idle(k)?;
     }
@@ -307,42 +233,12 @@ fn station(
             remedy: "check that utilisations and throughputs cover the same interval".into(),
         });
     }
-    let columns: Vec<usize> = usable.iter().copied().chain(has_background.then_some(classes)).collect();
-    let ends = |column: usize| Some(ends.as_ref()?[columns.iter().position(|&c| c == column)?]);
-    for c in 0..classes {
-        let reason = seen.reasons[c].as_ref();
-        found.demands.push(demand(name, &measurements.classes[c], best.demand[c], ends(c), reason));
-    }
-    if has_background {
-        let share = best.demand[classes] / servers;
-        let [low, high] = ends(classes).unwrap_or_default().map(|end| (end / servers).max(0.0));
-        found.background.push(super::Background { station: name.clone(), utilization: share, low, high });
-    }
-    if background == Background::Untold {
-        found.presumed.push(name.clone());
-    }
+    beside::record(measurements, k, judged, &best.demand, &seen.reasons, found);
     outliers(measurements, k, has_background, &mut found.outliers);
-    found.residual.push((best.squares / fitted.len() as f64).sqrt());
+    let relative = |(f, b): (&f64, &f64)| ((f - b) / f.max(FLOOR)).powi(2);
+    let squares: f64 = fitted.iter().zip(&best.rows.busy).map(relative).sum();
+    found.residual.push((squares / fitted.len() as f64).sqrt());
     Ok(())
-}
-
-fn demand(station: &str, class: &str, value: f64, ends: Option<[f64; 2]>, reason: Option<&String>) -> Demand {
-    let identifiable = reason.is_none();
-    let weak = ends.is_some_and(|[low, high]| value > 0.0 && high - low > 2.0 * WEAK * value);
-    let note = reason.cloned().or_else(|| match ends {
-        None => Some("too few samples for an interval".into()),
-        Some(_) => weak.then(|| "weak: the interval is wider than the estimate".into()),
-    });
-    let ends = ends.filter(|_| identifiable);
-    Demand {
-        station: station.into(),
-        class: class.into(),
-        demand: identifiable.then_some(value),
-        low: ends.map(|[low, _]| low.max(0.0)),
-        high: ends.map(|[_, high]| high),
-        identifiable,
-        note,
-    }
 }
 
 /// Samples far from what the others agree on: a fit that trusts each less the farther off it is (Huber 1964), then

@@ -4,6 +4,7 @@ mod approximate;
 mod automatic;
 mod bands;
 mod common;
+mod estimation;
 mod exact;
 mod general;
 mod layered;
