@@ -52,10 +52,15 @@ def crossing(gsp: Mapping[int, float], least_gain: float = LEAST_GAIN) -> float 
     counts = sorted(gsp)
     if len(counts) < 2:
         raise UsageError("a critical point needs GSP at two numbers of processors or more")
+    gains = {below: (gsp[above] - gsp[below]) / (above - below) for below, above in pairwise(counts)}
+    return _first_below(counts, gains, least_gain)
+
+
+def _first_below(counts: Sequence[int], gains: Mapping[int, float], least_gain: float) -> float | None:
+    """Return where the gain falls below the least, from that behind each number of processors but the last."""
     last: tuple[float, float] | None = None
     for below, above in pairwise(counts):
-        step = above - below
-        gain, middle = (gsp[above] - gsp[below]) / step, (below + above - 1) / 2
+        step, gain, middle = above - below, gains[below], (below + above - 1) / 2
         if gain < least_gain:
             if step == 1 or last is None:
                 return float(below)
@@ -72,10 +77,12 @@ class CriticalPoint:
     ----------
     point : float or None
         Of the mean curve; None when the gain never falls below the threshold.
+    low, high : float or None
+        Ends of its 95 % interval: where the lower ends of the gains' intervals fall below the threshold, and where the
+        upper ends do. ``high`` is None when these never do: the point may lie beyond. Both are None for one seed.
     by_seed : list of float or None
-        Of each seed's own curve.
-    known : Estimate or None
-        Mean over the seeds with its interval; None when some curve never falls below.
+        Of each seed's own curve. Single seeds' curves fall below by chance before their mean does, so the mean of
+        these is no estimate of the point.
     gsp : dict of int to Estimate
         The curve.
     gains : dict of int to Estimate
@@ -85,8 +92,9 @@ class CriticalPoint:
     """
 
     point: float | None
+    low: float | None
+    high: float | None
     by_seed: list[float | None]
-    known: Estimate | None
     gsp: dict[int, Estimate]
     gains: dict[int, Estimate]
     least_gain: float
@@ -133,16 +141,19 @@ def critical_point(curves: Mapping[int, Sequence[float]], least_gain: float = LE
     seeds = {len(values) for values in curves.values()}
     if len(seeds) != 1 or 0 in seeds:
         raise UsageError("a critical point needs the same seeds at every number of processors")
-    known = {count: estimate(list(curves[count])) for count in counts}
+    gsp = {count: estimate(list(curves[count])) for count in counts}
     gains = {
         below: estimate([(b - a) / (above - below) for a, b in zip(curves[below], curves[above], strict=True)])
         for below, above in pairwise(counts)
     }
-    point = crossing({count: known[count].mean for count in counts}, least_gain)
+    point = crossing({count: gsp[count].mean for count in counts}, least_gain)
+    # The lower end lies above the point in truth only if the gain behind that is misjudged: one interval's chance. The
+    # upper end lies below it only if an earlier gain is, of which only those near the threshold can be.
+    lows = {below: gain.low for below, gain in gains.items() if gain.low is not None}
+    highs = {below: gain.high for below, gain in gains.items() if gain.high is not None}
+    low, high = (_first_below(counts, ends, least_gain) if ends else None for ends in (lows, highs))
     by_seed = [crossing({c: curves[c][i] for c in counts}, least_gain) for i in range(seeds.pop())]
-    crossed = [value for value in by_seed if value is not None]
-    over = estimate(crossed) if len(crossed) == len(by_seed) else None
-    return CriticalPoint(point, by_seed, over, known, gains, least_gain)
+    return CriticalPoint(point, low, high, by_seed, gsp, gains, least_gain)
 
 
 #: Numbers of processors that are run together before looking whether the point is passed.

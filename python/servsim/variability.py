@@ -8,6 +8,7 @@ transactions of it are run, and which capture it is. Random delays alone show on
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean as mean
 from typing import Any
 
 import numpy as np
@@ -165,6 +166,8 @@ def variability(
     if not traces:
         raise UsageError("there is no trace to measure: name one, or several captures of one workload")
     paths = [trace_file(trace) for trace in traces]
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        raise UsageError(f"{twice} is given twice, and would count as two captures: name it once")
     cells: list[Cell] = []
     last: list[Mapping[str, Any]] = []
     for trace in paths:
@@ -185,9 +188,11 @@ def variability(
             cells.append(Cell(str(trace), skipped, transactions, [float(r["cycles_per_transaction"]) for r in found]))
             last = last or found
     groups = [cell.values for cell in cells]
-    by_trace = [[v for cell in cells if cell.trace == str(trace) for v in cell.values] for trace in paths]
+    own = [[cell for cell in cells if cell.trace == str(trace)] for trace in paths]
+    # Parts of a capture are what is alike within it: their runs differ less, and would make captures seem far apart.
+    by_trace = [[mean(c.values) for c in group] if parts > 1 else group[0].values for group in own]
     within = np.sqrt(np.mean([np.var(g, ddof=1) for g in groups])) / np.mean([np.mean(g) for g in groups])
-    between = [beyond([cell.values for cell in cells if cell.trace == str(trace)]) for trace in paths]
+    between = [beyond([cell.values for cell in group]) for group in own]
     known = [value for value in between if value is not None]
     return Variability(
         cells,
@@ -195,5 +200,5 @@ def variability(
         float(np.mean(known)) if known else None,
         beyond(by_trace),
         over_time(last),
-        estimate([float(np.mean(group)) for group in by_trace]) if len(by_trace) > 1 else None,
+        estimate([mean(group) for group in by_trace]) if len(by_trace) > 1 else None,
     )

@@ -1,12 +1,14 @@
 """``servsim critical-point``: the sweep behind it, when it stops, and what it refuses."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-from servsim.critical_point import critical_point
+from servsim.critical_point import critical_point, crossing
 from servsim.errors import UsageError
 from servsim.simulation import simulate
 from sweep_study import write_trace
@@ -94,3 +96,19 @@ def test_a_point_is_settled_by_the_gain_that_was_asked_for() -> None:
 def test_what_is_no_gsp_is_refused(value: float) -> None:
     with pytest.raises(UsageError, match="is no GSP of 2 processors: give a number from 0"):
         critical_point({1: [0.9], 2: [value]})
+
+
+@pytest.mark.parametrize(("step", "seeds", "noise"), [(1, 3, 0.002), (1, 10, 0.01), (1, 5, 0.03), (4, 5, 0.01)])
+def test_the_interval_holds_the_point_of_the_curve_without_chance(step: int, seeds: int, noise: float) -> None:
+    draw = np.random.default_rng(1000 * step + seeds)
+    held, repetitions = 0, 300
+    for _ in range(repetitions):
+        most = draw.uniform(5.0, 15.0)
+        curve = {n: most * (1.0 - math.exp(-n / most)) for n in range(step, 33, step)}
+        found = critical_point({n: list(gsp * (1.0 + draw.normal(0.0, noise, seeds))) for n, gsp in curve.items()})
+        truth = crossing(curve)
+        assert truth is not None and found.low is not None
+        assert found.point is None or found.low <= found.point <= (found.high or math.inf)
+        held += found.low <= truth <= (found.high or math.inf)
+    print(f"{held} of {repetitions}")
+    assert held >= 0.93 * repetitions

@@ -222,9 +222,12 @@ def test_wide_steps_find_the_point_that_single_steps_find_on_a_smooth_curve() ->
 def test_a_critical_point_over_seeds_has_its_interval_and_says_whether_it_is_settled() -> None:
     curves = {n: [20 * (1 - 0.9**n) + 0.001 * s * n for s in range(5)] for n in range(1, 20)}
     found = critical_point(curves)
-    assert found.known is not None and found.known.n == 5 and found.settled
+    assert found.low == found.point == found.high and found.settled
     noisy = {n: [value + (s * n * 37 % 11) / 10 for s, value in enumerate(values)] for n, values in curves.items()}
-    assert not critical_point(noisy).settled
+    unsure = critical_point(noisy)
+    assert not unsure.settled and unsure.low is not None and unsure.point is not None and unsure.low <= unsure.point
+    alone = critical_point({n: values[:1] for n, values in curves.items()})
+    assert alone.low is None and alone.high is None and not alone.settled
     with pytest.raises(UsageError):
         critical_point({1: [1.0], 2: [1.0, 2.0]})
 

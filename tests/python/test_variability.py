@@ -87,6 +87,32 @@ def test_the_interval_over_captures_is_that_of_their_means(monkeypatch: pytest.M
     assert measure(traces[:1], "m", transactions=5, replications=2).over_captures is None
 
 
+@pytest.mark.parametrize("apart", [0.0, 8.0])
+def test_captures_are_not_taken_apart_for_what_their_parts_differ(
+    apart: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Captures whose means lie ``apart`` percent apart in truth, parts by 5 % and runs by 1."""
+    draw = np.random.default_rng(11)
+    middle: dict[Path, float] = {}
+
+    def simulate(trace: Path, *_: object, **__: object) -> dict[str, Any]:
+        part = middle.setdefault(trace, draw.normal(1000.0, 10.0 * apart)) + draw.normal(0.0, 50.0)
+        return {"replications": [{"cycles_per_transaction": part + draw.normal(0.0, 10.0)} for _ in range(5)]}
+
+    monkeypatch.setattr(variability, "simulate", simulate)
+    monkeypatch.setattr(variability, "expected_references", lambda *_, **__: None)
+    traces = [tmp_path / f"{number}.svt" for number in range(8)]
+    for trace in traces:
+        trace.write_bytes(b"")
+    found = []
+    for _ in range(40):
+        middle.clear()
+        found.append(variability.variability(traces, "m", transactions=5, parts=4, replications=5))
+    spread = np.mean([(f.captures or 0.0) ** 2 for f in found])
+    assert spread == pytest.approx(apart**2, rel=0.2, abs=2.5)
+    assert np.mean([(f.parts or 0.0) ** 2 for f in found]) == pytest.approx(25.0, rel=0.15)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

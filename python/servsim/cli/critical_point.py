@@ -80,7 +80,7 @@ def _document(found: "CriticalPoint") -> dict[str, Any]:
         "schema": "servsim.critical-point/1",
         "critical_point": found.point,
         "settled": found.settled,
-        "over_seeds": entry(found.known) if found.known else None,
+        "interval_95": None if found.low is None else [found.low, found.high],
         "by_seed": found.by_seed,
         "gsp": {str(count): entry(known) for count, known in found.gsp.items()},
         "gain_per_processor": {str(count): entry(known) for count, known in found.gains.items()},
@@ -97,12 +97,17 @@ def _text(found: "CriticalPoint") -> str:
     lines = [*columns(rows, left=0), ""]
     if found.point is None:
         lines.append(f"Every processor up to {counts[-1]} adds 0.5 or more to GSP: no critical point was reached.")
+        if found.low is not None:
+            lines.append(
+                f"Some intervals hold 0.5 from {found.low:g} on, so it could lie there with more replications."
+            )
+        return "\n".join(lines)
+    if found.low is None:
+        interval = "one seed, so no interval"
+    elif found.high is None:
+        interval = f"95 % interval from {found.low:g} to beyond {counts[-1]}"
     else:
-        sure = "" if found.settled else "; some intervals hold 0.5, so more replications could move it"
-        lines.append(f"Critical point: {found.point:g} processors{sure}.")
-    if found.known is not None:
-        low, high = found.known.low, found.known.high
-        lines.append(
-            f"Over seeds: {found.known.mean:.2f} (95 % interval {low:.2f} to {high:.2f}, n = {found.known.n})."
-        )
+        interval = f"95 % interval {found.low:g} to {found.high:g}"
+    sure = "" if found.settled or found.low is None else "; some intervals hold 0.5, so more replications could move it"
+    lines.append(f"Critical point: {found.point:g} processors ({interval}){sure}.")
     return "\n".join(lines)

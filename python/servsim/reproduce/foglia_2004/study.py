@@ -71,14 +71,15 @@ class Study:
 
 
 def at(what: str, paper: float, found: CriticalPoint, accepted: float) -> Part:
-    """Compare a critical point of the mean curve; its spread over the seeds is shown beside it."""
+    """Compare a critical point of the mean curve; its interval is shown beside it."""
     most = max(found.gsp)
     if found.point is None:
         return Part(what, f"{paper:g}", f"none up to {most}", paper > most)
-    over = "" if found.known is None else f" (over seeds {shown(found.known)})"
+    up_to = f"beyond {most}" if found.high is None else f"{found.high:.1f}"
+    interval = "" if found.low is None else f" ({found.low:.1f} to {up_to})"
     # A curve that gains too little from its first step on may have its point further down.
     less = " or less" if found.point <= min(found.gsp) else ""
-    return Part(what, f"{paper:g}", f"{found.point:.1f}{less}{over}", abs(found.point - paper) <= accepted)
+    return Part(what, f"{paper:g}", f"{found.point:.1f}{less}{interval}", abs(found.point - paper) <= accepted)
 
 
 def gsp_at(what: str, paper: float, found: CriticalPoint, share: float) -> Part:
