@@ -30,6 +30,15 @@ def test_a_key_explains_itself_alone() -> None:
     assert done.stdout.startswith("processors\n  meaning: ") and done.stdout.count("meaning: ") == 1
 
 
+def test_a_word_that_settings_take_explains_them_as_the_field_writes_it() -> None:
+    assert _explain("MESI").stdout == _explain("protocol.name").stdout
+    assert [line for line in _explain("LRU").stdout.splitlines() if line.endswith(".replacement")] == [
+        "cache.replacement",
+        "l2.replacement",
+        "l3.replacement",
+    ]
+
+
 def test_a_misspelt_key_gets_a_suggestion() -> None:
     done = _explain("cache.sise")
     assert (done.returncode, done.stdout) == (2, "")

@@ -95,7 +95,7 @@ def test_figures_say_where_service_times_are_presumed_to_be_exponential() -> Non
 
 
 def test_percentiles_of_one_station_are_exact_and_others_have_intervals() -> None:
-    one = solve(Network([Open("web", 0.9)], [Station("cpu", 1.0, discipline="fcfs")]), percentiles=[99])
+    one = solve(Network([Open("web", 0.9)], [Station("cpu", 1.0, discipline="FCFS")]), "Auto", percentiles=[99])
     assert one.percentiles()[99] == pytest.approx(46.0517, abs=1e-3)
     assert "percentiles: exact" in one.notes
     simulated = solve(lazowska(), percentiles=[99])

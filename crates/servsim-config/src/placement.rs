@@ -188,8 +188,8 @@ impl Reader<'_> {
         let Some(Kind::Choice(names)) = setting_named(setting).map(|setting| &setting.kind) else {
             unreachable!("{setting} is a choice")
         };
-        if names.contains(&given.as_str()) {
-            return Some(given);
+        if let Some(name) = names.iter().find(|name| name.eq_ignore_ascii_case(&given)) {
+            return Some((*name).to_owned());
         }
         let what = if given == "local" {
             "`local` goes by the task that allocates, which traces do not tell; use first-touch".to_owned()

@@ -99,6 +99,10 @@ pub(crate) fn unknown(key: &str) -> String {
             "{key}: cache.line is that of every level; a line size of its own for a level is not simulated"
         );
     }
+    let within = |s: &&Setting| s.key.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+    if let Some(first) = SETTINGS.iter().find(within) {
+        return format!("`{key}` is a table of settings: give one of them, for example `{}`", first.key);
+    }
     let full = nearest(key, SETTINGS.iter().map(|s| s.key));
     let last = key.rsplit('.').next().unwrap_or(key);
     let by_last = || {

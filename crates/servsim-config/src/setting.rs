@@ -25,7 +25,7 @@ pub enum Kind {
     Frequency(u64, u64),
     /// A number of the named things: `"200000 references"`.
     Things(&'static str, u64, u64),
-    /// One of the listed words.
+    /// One of the listed words, in letters of either case: the field writes MESI and LRU.
     Choice(&'static [&'static str]),
 }
 
@@ -69,8 +69,10 @@ impl Kind {
     pub fn read(self, text: &str, quoted: bool) -> Result<Value, String> {
         match self {
             Self::Text => Ok(Value::Text(text.to_owned())),
-            Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
-            Self::Choice(words) => Err(choice_error(text, words)),
+            Self::Choice(words) => match words.iter().find(|word| word.eq_ignore_ascii_case(text)) {
+                Some(&word) => Ok(Value::Text(word.to_owned())),
+                None => Err(choice_error(text, words)),
+            },
             Self::Count(low, high) if !quoted => {
                 let number = text
                     .replace('_', "")
@@ -91,7 +93,7 @@ impl Kind {
             Self::Capacity(low, high) => {
                 self.within(text.parse::<Bytes>().map_err(|e| e.to_string())?.0, low, high)
             }
-            Self::CapacityOrNone(..) if text == "none" => Ok(Value::Number(0)),
+            Self::CapacityOrNone(..) if text.eq_ignore_ascii_case("none") => Ok(Value::Number(0)),
             Self::CapacityOrNone(low, high) => Self::Capacity(low, high)
                 .read(text, quoted)
                 .map_err(|why| format!("{why}; write `none` to leave the level out")),

@@ -45,7 +45,8 @@ def command(
     if key in EXPLAINED:
         texts.append(EXPLAINED[key])
     elif key is not None and key not in found:
-        texts += explained(key)
+        # A figure, or a word that settings take, as the field writes it: MESI, LRU.
+        texts += explained(key) or [_core.explain(name) for name in settings if key.lower() in _choices(name)]
     if not texts and _is_machine(str(key)):
         _machine(str(key), as_json=as_json)
         return
@@ -77,6 +78,14 @@ def _unknown(name: str, keys: list[str]) -> UsageError:
     return UsageError(
         f"unknown key `{name}`; `servsim explain` lists every key of a machine, docs/reference/figures.md every figure"
     )
+
+
+def _choices(key: str) -> list[str]:
+    """Return the words that a setting takes; none where it takes something else."""
+    from servsim import _core
+
+    accepted = _fields(_core.explain(key).splitlines()[1:])["accepted"]
+    return accepted.removeprefix("one of ").split(", ") if accepted.startswith("one of ") else []
 
 
 def _is_machine(name: str) -> bool:

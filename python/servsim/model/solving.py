@@ -25,6 +25,8 @@ def _options(**values: Any) -> str:
             finite("a percentile", *value)
         elif name != "solver":
             finite(name, value)
+        elif isinstance(value, str):
+            values[name] = value.lower()
     return json.dumps({key: value for key, value in values.items() if value is not None})
 
 

@@ -107,6 +107,18 @@ fn overrides_win_and_are_checked_like_the_file() {
 }
 
 #[test]
+fn words_are_taken_as_the_field_writes_them_and_a_table_is_told_from_a_setting() {
+    let set = |o: &[&str]| {
+        let overrides: Vec<String> = o.iter().map(|s| (*s).to_owned()).collect();
+        Machine::from_toml("[cache]\nreplacement = \"FIFO\"\n[l2]\nsize = \"None\"", "m.toml", &overrides)
+    };
+    let (upper, lower) = (set(&["protocol.name=MOESI"]).unwrap(), set(&["protocol.name=moesi"]).unwrap());
+    assert_eq!((upper.protocol.name.as_str(), &upper), ("moesi", &lower));
+    let faults = set(&["protocol=MESI"]).unwrap_err().0;
+    assert!(faults[0].ends_with("give one of them, for example `protocol.name`"), "{faults:?}");
+}
+
+#[test]
 fn every_setting_explains_itself_and_accepts_its_own_default() {
     for setting in SETTINGS {
         let text = explain(setting.key).unwrap();

@@ -57,5 +57,6 @@ fn every_fault_has_its_place_and_a_remedy() {
         let refused = read(text).expect_err(text);
         assert!(refused.contains(says), "{text}: {refused}");
     }
+    assert_eq!(read("policy = 'Fill'\n").unwrap(), read("policy = 'fill'\n").unwrap());
     assert_eq!(read("polcy = 1\nnod = 2\n").unwrap_err().lines().count(), 2, "all at once");
 }

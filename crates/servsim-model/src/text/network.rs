@@ -102,7 +102,7 @@ fn stations(reader: &mut Reader, root: &Node, network: &mut Network) {
 }
 
 fn speed(reader: &mut Reader, node: &Node, name: &str) -> Speed {
-    let kind = reader.text(node, "kind");
+    let kind = reader.text(node, "kind").map(|text| text.to_ascii_lowercase());
     let servers = reader.count(node, "servers", 1);
     let rates = reader.numbers(node, "rates");
     if let (Some(rates), Some(found)) = (&rates, node.get("rates")) {
@@ -145,7 +145,7 @@ fn speed(reader: &mut Reader, node: &Node, name: &str) -> Speed {
 }
 
 fn discipline(reader: &mut Reader, node: &Node) -> Discipline {
-    match reader.text(node, "discipline").as_deref() {
+    match reader.text(node, "discipline").map(|text| text.to_ascii_lowercase()).as_deref() {
         None | Some("ps") => Discipline::Ps,
         Some("fcfs") => Discipline::Fcfs,
         Some("priority") => Discipline::Priority,
