@@ -22,14 +22,6 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-def test_columns_are_numpy_arrays_in_arrival_order(trace: Path) -> None:
-    columns, report = disk.load(str(trace))
-    assert report["requests"] == 3000
-    assert columns["arrival_ns"][0] == 0
-    assert (np.diff(columns["arrival_ns"].astype(np.int64)) >= 0).all()
-    assert columns["is_write"].dtype == bool
-
-
 def test_a_model_is_fitted_judged_run_and_used_to_reorganise(trace: Path, tmp_path: Path) -> None:
     model = str(tmp_path / "m.ssdm")
     fitted = disk.fit(str(trace), model)
@@ -120,27 +112,9 @@ def test_the_command_prints_versioned_json(trace: Path) -> None:
     assert json.loads(done.stdout)["schema"] == "servsim.disk.evaluate/1"
 
 
-SHIPPED = Path(__file__).parents[2] / "python" / "servsim" / "data" / "quickstart.svt"
-
-
 def _servsim(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from servsim.cli import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_the_requests_of_a_guest_are_those_its_trace_counts() -> None:
-    columns, report = disk.load(str(SHIPPED))
-    done = _servsim("trace", "stats", str(SHIPPED), "--json")
-    counted = json.loads(done.stdout)["statistics"]
-    assert report["format"] == "svt"
-    assert report["requests"] == counted["io_reads"] + counted["io_writes"] > 0
-    assert report["zero_length"] == counted["io_flushes"]
-    write, size = columns["is_write"], columns["sectors"].astype(np.int64) * 512
-    assert size[~write].sum() == counted["io_read_bytes"]
-    assert size[write].sum() == counted["io_written_bytes"]
-    assert (columns["completion_ns"] > columns["arrival_ns"]).all()
-    named, _ = disk.load(disk.Source(str(SHIPPED), format="svt"))
-    assert (named["lba"] == columns["lba"]).all()
 
 
 def test_sets_share_the_work_as_their_level_says(trace: Path, tmp_path: Path) -> None:

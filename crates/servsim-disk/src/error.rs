@@ -25,6 +25,9 @@ pub enum ImportError {
     /// Text in an encoding that no format uses.
     #[error("the file is UTF-16 text; save it as UTF-8")]
     Utf16,
+    /// Several files in one.
+    #[error("the file is a tar archive; unpack it (tar -xf) and name a trace that is in it")]
+    Tar,
     /// A format name that does not exist.
     #[error("no trace format is called `{name}`{nearest}; accepted: {known}")]
     UnknownFormat {

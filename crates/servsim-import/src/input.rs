@@ -1,4 +1,4 @@
-//! Bytes of a trace file, decompressed while they are read: gzip, xz, LZ4, Zstandard, Snappy
+//! Bytes of a trace file, decompressed while they are read: gzip, bzip2, xz, LZ4, Zstandard, Snappy
 //! (framed) and zip archives, told by their first bytes, not by the file's name. Only one block of
 //! a decoder is in memory at a time.
 //!
@@ -6,6 +6,7 @@
 //! DynamoRIO splits a thread's trace into chunks.
 
 use crate::io_error;
+use bzip2::read::MultiBzDecoder;
 use flate2::read::{DeflateDecoder, MultiGzDecoder};
 use servsim_core::SourceError;
 use std::fs::File;
@@ -18,6 +19,7 @@ type Codec = (&'static [u8], &'static str, fn(File) -> io::Result<Box<dyn Read +
 /// Every compression that is read.
 const CODECS: &[Codec] = &[
     (b"\x1f\x8b", "gzip", |file| Ok(Box::new(MultiGzDecoder::new(BufReader::new(file))))),
+    (b"BZh", "bzip2", |file| Ok(Box::new(MultiBzDecoder::new(BufReader::new(file))))),
     (b"\xfd7zXZ\0", "xz", |file| {
         // The dictionary is as large as the file says: up to 4 GiB.
         let memory = servsim_trace::Budget::of_environment().map_err(io::Error::other)?.bytes();
@@ -35,7 +37,7 @@ const CODECS: &[Codec] = &[
 ];
 
 /// Extensions that say how a file is compressed and nothing about its format.
-pub const EXTENSIONS: &[&str] = &["gz", "xz", "lz4", "zst", "sz", "zip"];
+pub const EXTENSIONS: &[&str] = &["gz", "bz2", "xz", "lz4", "zst", "sz", "zip"];
 
 /// A trace file being read; errors name the file.
 pub struct Input {
@@ -60,12 +62,20 @@ impl Input {
         }
         let mut first = Vec::new();
         (&mut file).take(16).read_to_end(&mut first).map_err(fail)?;
-        file.seek(SeekFrom::Start(0)).map_err(fail)?;
         let codec = CODECS.iter().find(|(magic, ..)| first.starts_with(magic));
         let path = path.to_owned();
+        let rewound = file.seek(SeekFrom::Start(0));
         let Some((_, name, open)) = codec else {
-            return Ok(Self { reader: Box::new(file), path, codec: None });
+            // What comes through a pipe cannot be looked at again.
+            let reader: Box<dyn Read + Send> = match rewound {
+                Ok(_) => Box::new(file),
+                Err(_) => Box::new(io::Cursor::new(first).chain(file)),
+            };
+            return Ok(Self { reader, path, codec: None });
         };
+        rewound.map_err(|_| {
+            SourceError(format!("{}: {name} data through a pipe; decompress it before", path.display()))
+        })?;
         let reader = open(file).map_err(|e| damaged(&path, name, &e))?;
         Ok(Self { reader, path, codec: Some(name) })
     }
@@ -85,29 +95,42 @@ impl Input {
     /// # Errors
     /// When the file cannot be read or is damaged.
     pub fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, SourceError> {
+        self.filled(buffer).map_err(|error| match self.codec {
+            Some(codec) => damaged(&self.path, codec, &error),
+            None => io_error(&self.path, &error),
+        })
+    }
+
+    fn filled(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
             match self.reader.read(&mut buffer[filled..]) {
                 Ok(0) => break,
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => {
-                    return Err(match self.codec {
-                        Some(codec) => damaged(&self.path, codec, &e),
-                        None => io_error(&self.path, &e),
-                    })
-                }
+                Err(e) => return Err(e),
             }
         }
         Ok(filled)
     }
 }
 
+/// As much as the file still has, so that who looks at the beginning sees all of it; the reader names the file.
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.filled(buffer).map_err(|error| match self.codec {
+            Some(codec) => io::Error::new(error.kind(), in_codec(codec, &error)),
+            None => error,
+        })
+    }
+}
+
 fn damaged(path: &Path, codec: &str, error: &io::Error) -> SourceError {
-    SourceError(format!(
-        "{}: the {codec} data is damaged or cut short ({error}); fetch or make the file again",
-        path.display()
-    ))
+    SourceError(format!("{}: {}", path.display(), in_codec(codec, error)))
+}
+
+fn in_codec(codec: &str, error: &io::Error) -> String {
+    format!("the {codec} data is damaged or cut short ({error}); fetch or make the file again")
 }
 
 /// LZ4 frames one after another; the decoder itself stops after the first.

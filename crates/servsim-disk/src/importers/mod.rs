@@ -83,6 +83,8 @@ pub const IMPORTERS: &[&dyn Importer] = &[
     &byu::Byu,
 ];
 
+/// Where a tar archive says what it is (POSIX.1-1988, ustar).
+const TAR_MAGIC_AT: usize = 257;
 /// A format shows within so many bytes, however many are in memory.
 const HEAD_BYTES: usize = 1 << 16;
 
@@ -124,6 +126,9 @@ pub fn stream(
         let head = &head[..head.len().min(HEAD_BYTES)];
         if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) {
             return Err(ImportError::Utf16);
+        }
+        if head.get(TAR_MAGIC_AT..).is_some_and(|rest| rest.starts_with(b"ustar")) {
+            return Err(ImportError::Tar);
         }
         *IMPORTERS
             .iter()

@@ -186,6 +186,12 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+fn bzip2(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
 fn xz(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 3);
     encoder.write_all(bytes).unwrap();
@@ -228,8 +234,15 @@ fn zip_of(bytes: &[u8]) -> Vec<u8> {
 type Compress = fn(&[u8]) -> Vec<u8>;
 
 /// Every compression: its extension, and how to make it.
-const COMPRESSIONS: [(&str, Compress); 6] =
-    [("gz", gzip), ("xz", xz), ("lz4", lz4), ("sz", snappy), ("zst", zstandard), ("zip", zip_of)];
+const COMPRESSIONS: [(&str, Compress); 7] = [
+    ("gz", gzip),
+    ("bz2", bzip2),
+    ("xz", xz),
+    ("lz4", lz4),
+    ("sz", snappy),
+    ("zst", zstandard),
+    ("zip", zip_of),
+];
 
 /// Enough lines that every decoder works in several blocks.
 fn long_lackey() -> String {
@@ -249,6 +262,8 @@ fn every_compression_gives_the_same_references() {
     }
     let twice = [gzip(text.as_bytes()), gzip(b" S 1,1\n")].concat();
     assert_eq!(read(&folder.file("two.lackey.gz", &twice), None).len(), 60_001, "gzip members");
+    let twice = [bzip2(text.as_bytes()), bzip2(b" S 1,1\n")].concat();
+    assert_eq!(read(&folder.file("two.lackey.bz2", &twice), None).len(), 60_001, "bzip2 streams");
     let twice = [lz4(text.as_bytes()), lz4(b" S 1,1\n")].concat();
     assert_eq!(read(&folder.file("two.lackey.lz4", &twice), None).len(), 60_001, "LZ4 frames");
 }

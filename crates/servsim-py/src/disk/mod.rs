@@ -78,7 +78,9 @@ fn disk_catalogue() -> String {
             .into_iter()
             .chain(formats)
             .collect();
-    json!({"formats": formats, "models": KINDS, "drives": ["hp97560", "hp335h", "agrawal2008"]}).to_string()
+    let compressions = servsim_import::input::EXTENSIONS;
+    let drives = ["hp97560", "hp335h", "agrawal2008"];
+    json!({"formats": formats, "compressions": compressions, "models": KINDS, "drives": drives}).to_string()
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

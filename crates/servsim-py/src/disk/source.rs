@@ -10,8 +10,8 @@ use servsim_disk::importers::captured::{self, Captured};
 use servsim_disk::importers::{rebase, stream, write_native, ImportOptions, ImportReport};
 use servsim_disk::request::Request;
 use servsim_files::{AtomicFile, Special, WriteError};
+use servsim_import::input::Input;
 use servsim_trace::{epoch_events, TraceError, TraceReader, FILE_MAGIC};
-use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter};
 use std::path::Path;
 use std::sync::mpsc::{channel, sync_channel};
@@ -47,10 +47,14 @@ impl Source {
         Source { arrivals_only, ..self.clone() }
     }
 
-    pub(super) fn open(&self) -> Outcome<BufReader<File>> {
-        let file = File::open(&self.path)
-            .map_err(|error| Fault::Usage(format!("cannot open {}: {error}", self.path)))?;
-        Ok(BufReader::with_capacity(1 << 18, file))
+    /// The trace, decompressed while it is read: those of archives are kept compressed.
+    pub(super) fn open(&self) -> Outcome<BufReader<Input>> {
+        let path = Path::new(&self.path);
+        if path.is_dir() {
+            return Err(Fault::Usage(format!("{}: a directory; name a trace in it", self.path)));
+        }
+        let input = Input::open(path).map_err(|error| Fault::Usage(format!("cannot open {}", error.0)))?;
+        Ok(BufReader::with_capacity(1 << 18, input))
     }
 
     pub(super) fn named(&self, error: ImportError) -> Fault {

@@ -47,6 +47,7 @@ def formats(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"schema": "servsim.disk.formats/1", **catalogue})
         return
+    print("traces may be compressed: " + ", ".join(f".{extension}" for extension in catalogue["compressions"]))
     for title in ("formats", "models"):
         print(f"{title}:")
         for entry in catalogue[title]:
