@@ -57,6 +57,10 @@ class Kind(_Part):
     kind: str
     count: Count
     mean_response_cycles: Number | None = None
+    p50_response_cycles: Number | None = None
+    p90_response_cycles: Number | None = None
+    p95_response_cycles: Number | None = None
+    p99_response_cycles: Number | None = None
 
 
 class Task(_Part):

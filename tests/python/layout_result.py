@@ -46,6 +46,7 @@ def _replication(chance: random.Random, seed: int, processors: int, transactions
             "kind": kind,
             "count": round(transactions * share),
             "mean_response_cycles": chance.gauss(1, 0.05) * 9e6 * (1 + share),
+            "p95_response_cycles": chance.gauss(1, 0.05) * 21e6 * (1 + share),
         }
         for kind, share in KINDS.items()
     ]

@@ -6,7 +6,7 @@
 //! summarised by their mean over replications, so sums over processors, modes and users are made here.
 
 use crate::counted::counted;
-use crate::result::{gsp, ProcessorTimes, Replication, Timing};
+use crate::result::{gsp, mean_response, percentile_response, ProcessorTimes, Replication, Timing};
 use crate::storage::results::{PartFigure, OF_BUSES, OF_DISKS};
 
 /// Which way a figure is better.
@@ -164,6 +164,43 @@ pub const FIGURES: &[Figure] = &[
         (r.transactions() > 0).then(|| r.transactions() as f64 * 1e6 / cycles(t))
     })
     .better(Better::Higher, TIMED),
+    figure("response_cycles.mean", "cycles", "Mean time from a user's last reply to this one", |r| {
+        mean_response(&responses(r))
+    })
+    .titled("mean response time")
+    .better(Better::Lower, TIMED),
+    figure(
+        "response_cycles.p50",
+        "cycles",
+        "Time from a user's last reply to this one within which 50 of 100 transactions ended; only where five or more took longer",
+        |r| Some(percentile_response(&responses(r), 50)? as f64),
+    )
+    .titled("median of response times")
+    .better(Better::Lower, TIMED),
+    figure(
+        "response_cycles.p90",
+        "cycles",
+        "Time from a user's last reply to this one within which 90 of 100 transactions ended; only where five or more took longer",
+        |r| Some(percentile_response(&responses(r), 90)? as f64),
+    )
+    .titled("90th percentile of response times")
+    .better(Better::Lower, TIMED),
+    figure(
+        "response_cycles.p95",
+        "cycles",
+        "Time from a user's last reply to this one within which 95 of 100 transactions ended; only where five or more took longer",
+        |r| Some(percentile_response(&responses(r), 95)? as f64),
+    )
+    .titled("95th percentile of response times")
+    .better(Better::Lower, TIMED),
+    figure(
+        "response_cycles.p99",
+        "cycles",
+        "Time from a user's last reply to this one within which 99 of 100 transactions ended; only where five or more took longer",
+        |r| Some(percentile_response(&responses(r), 99)? as f64),
+    )
+    .titled("99th percentile of response times")
+    .better(Better::Lower, TIMED),
 ];
 
 /// The figures of one replication by full path: computed ones, then the counters that summaries describe.
@@ -189,6 +226,14 @@ fn of_storage(replication: &Replication) -> Vec<(String, f64)> {
     disks
         .chain(OF_BUSES.iter().flat_map(|f| named("io_bus", f, storage.of_buses(f, timing.cycles))))
         .collect()
+}
+
+/// Response times of all kinds in ascending order, cycles.
+fn responses(replication: &Replication) -> Vec<u64> {
+    let mut all: Vec<u64> =
+        replication.kinds.iter().flat_map(|kind| kind.responses.iter().copied()).collect();
+    all.sort_unstable();
+    all
 }
 
 fn misses(replication: &Replication) -> f64 {

@@ -5,7 +5,10 @@
 
 use crate::counted::{self, Windowed};
 use crate::figures::figures;
-use crate::result::{gsp, Detail, KindResult, ProcessorTimes, Replication, TaskResult, Timing, Window};
+use crate::result::{
+    gsp, mean_response, percentile_response, Detail, KindResult, ProcessorTimes, Replication, TaskResult,
+    Timing, Window,
+};
 use crate::run_spec::RunSpec;
 use crate::timing::subsystem::{LoadLevel, Profile};
 use crate::timing::user_states::USER_STATES;
@@ -104,9 +107,17 @@ pub(crate) fn by_mode<const N: usize>(names: &[&str; N], table: &[[u64; N]; 2], 
     Value::Object(object)
 }
 
+/// Percentiles of response times that are told of each kind.
+const PERCENTILES: [usize; 4] = [50, 90, 95, 99];
+
 fn kind_json(kind: &KindResult) -> Value {
-    let mean = (kind.timed > 0).then(|| kind.response_cycles as f64 / kind.timed as f64);
-    json!({"kind": kind.name, "count": kind.count, "mean_response_cycles": mean})
+    let mut sorted = kind.responses.clone();
+    sorted.sort_unstable();
+    let [p50, p90, p95, p99] = PERCENTILES.map(|percent| percentile_response(&sorted, percent));
+    json!({
+        "kind": kind.name, "count": kind.count, "mean_response_cycles": mean_response(&sorted),
+        "p50_response_cycles": p50, "p90_response_cycles": p90, "p95_response_cycles": p95, "p99_response_cycles": p99,
+    })
 }
 
 fn task_json(task: &TaskResult) -> Value {

@@ -75,6 +75,26 @@ const RECORDED: &[(&str, &str, &str)] = &[
         "cycles",
         "Mean time from a user's last reply to this one",
     ),
+    (
+        "transactions_by_kind.*.p50_response_cycles",
+        "cycles",
+        "Time within which 50 of 100 of a kind were answered; none where fewer than five took longer",
+    ),
+    (
+        "transactions_by_kind.*.p90_response_cycles",
+        "cycles",
+        "Time within which 90 of 100 of a kind were answered; none where fewer than five took longer",
+    ),
+    (
+        "transactions_by_kind.*.p95_response_cycles",
+        "cycles",
+        "Time within which 95 of 100 of a kind were answered; none where fewer than five took longer",
+    ),
+    (
+        "transactions_by_kind.*.p99_response_cycles",
+        "cycles",
+        "Time within which 99 of 100 of a kind were answered; none where fewer than five took longer",
+    ),
     ("distinct_lines", "lines", "Lines touched for the first time in the measured window"),
     ("processor_levels.cycles.*", "cycles", "Cycles with so many tasks at the processors"),
     ("processor_levels.departures.*", "tasks", "Tasks that left the processors when so many were there"),

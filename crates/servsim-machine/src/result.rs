@@ -98,11 +98,24 @@ pub struct KindResult {
     pub name: String,
     /// Completed in the measured window.
     pub count: u64,
-    /// Sum of response times in cycles, from the same user's previous reply to this one: users
-    /// without think time send the next request at once.
-    pub response_cycles: u64,
-    /// Transactions with a response time (a client's first mark has none).
-    pub timed: u64,
+    /// Response times in cycles, as transactions ended, from the same user's previous reply to this one: users
+    /// without think time send the next request at once. A client's first mark has none.
+    pub responses: Vec<u64>,
+}
+
+/// Transactions that must take longer than a percentile of their response times for it to be told: of fewer, one that is
+/// slow by chance is all of it.
+const BEYOND: usize = 5;
+
+/// Mean of response times in cycles; `None` without any.
+pub fn mean_response(responses: &[u64]) -> Option<f64> {
+    (!responses.is_empty()).then(|| responses.iter().sum::<u64>() as f64 / responses.len() as f64)
+}
+
+/// Time in cycles within which `percent` of 100 of these ended (nearest rank), where enough took longer. `sorted` goes up.
+pub fn percentile_response(sorted: &[u64], percent: usize) -> Option<u64> {
+    let within = (sorted.len() * percent).div_ceil(100);
+    (sorted.len() >= within + BEYOND).then(|| sorted[within.max(1) - 1])
 }
 
 /// Counters of one window of simulated time.

@@ -278,7 +278,14 @@ def _host(result: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 
 #: What people look for first.
-FIRST = ("cycles_per_transaction", "transactions_per_million_cycles", "cycles", "gsp", "bus_utilization")
+FIRST = (
+    "cycles_per_transaction",
+    "transactions_per_million_cycles",
+    *(f"response_cycles.{name}" for name in ("mean", "p50", "p90", "p95", "p99")),
+    "cycles",
+    "gsp",
+    "bus_utilization",
+)
 
 
 def _figure(entry: dict[str, Any], unit: str = "") -> str:

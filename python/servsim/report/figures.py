@@ -31,12 +31,13 @@ def transactions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A transaction kind: how many finished per replication, and how long one took."""
+    """A transaction kind: how many finished per replication, and how long one took: the mean, and 95 of 100 at most."""
 
     name: str
     count: Estimate
     share: float
     response: Estimate | None
+    slow: Estimate | None
 
 
 def cycles_per_transaction(result: Result) -> list[float]:
@@ -173,10 +174,15 @@ def transaction_kinds(result: Result) -> list[Kind] | None:
     kinds = []
     for name in names:
         counts = [number_at(table, name, "count") or 0.0 for table in tables]
-        means = [number_at(table, name, "mean_response_cycles") for table in tables]
-        responses = [None if value is None else value * scale for value in means]
-        known = result.known(responses) if any(value is not None for value in responses) else None
-        kinds.append(Kind(name, result.known(counts), 100 * sum(counts) / whole if whole else 0.0, known))
+
+        def known(figure: str, name: str = name) -> Estimate | None:
+            found = [number_at(table, name, figure) for table in tables]
+            times = [None if value is None else value * scale for value in found]
+            return result.known(times) if any(value is not None for value in times) else None
+
+        share = 100 * sum(counts) / whole if whole else 0.0
+        responses = known("mean_response_cycles"), known("p95_response_cycles")
+        kinds.append(Kind(name, result.known(counts), share, *responses))
     return sorted(kinds, key=lambda kind: (-kind.count.mean, kind.name))
 
 

@@ -314,10 +314,12 @@ def _kinds(result: Result) -> Markup:
             mean(kind.count),
             f"{kind.share:.1f}{SPACE}%",
             mean(kind.response) if kind.response else "none finished",
+            mean(kind.slow) if kind.slow else "too few",
         ]
         for kind in kinds
     ]
-    return table(["kind", "finished per replication", "share", f"response time, {unit}"], rows)
+    head = ["kind", "finished per replication", "share", f"response time, {unit}", f"95 of 100 within, {unit}"]
+    return table(head, rows)
 
 
 def _comparison(results: Results) -> Markup:

@@ -142,8 +142,7 @@ impl Measure {
         let kind = &mut self.kinds[kind as usize];
         kind.count += 1;
         if let Some(previous) = previous {
-            kind.timed += 1;
-            kind.response_cycles += now.saturating_sub(previous);
+            kind.responses.push(now.saturating_sub(previous));
         }
     }
 

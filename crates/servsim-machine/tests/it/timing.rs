@@ -250,7 +250,7 @@ fn a_response_time_lasts_from_the_same_users_previous_reply() {
     let result = simulate(vec![batch], &[]);
     let kind = &result.kinds[0];
     // The first reply of each user has none; the other four come two turns of 20 cycles later.
-    assert_eq!((kind.count, kind.timed, kind.response_cycles), (6, 4, 4 * 40));
+    assert_eq!((kind.count, kind.responses.as_slice()), (6, [40; 4].as_slice()));
 }
 
 #[test]
