@@ -58,6 +58,24 @@ const fn figure(
     Figure { path, unit, meaning, title: None, better: None, needs: &[], of }
 }
 
+/// A percentile of the response times of all transactions.
+macro_rules! percentile {
+    ($percent:literal, $title:literal) => {
+        figure(
+            concat!("response_cycles.p", $percent),
+            "cycles",
+            concat!(
+                "Time from a user's last reply to this one within which ",
+                $percent,
+                " of 100 transactions ended; only where five or more took longer"
+            ),
+            |r| Some(percentile_response(&responses(r), $percent)? as f64),
+        )
+        .titled($title)
+        .better(Better::Lower, TIMED)
+    };
+}
+
 const TIMED: &[&str] = &["cycles", "transactions"];
 
 /// Every computed figure, in the order of summaries; those of each disk and I/O bus follow ([`OF_DISKS`], [`OF_BUSES`]).
@@ -169,38 +187,10 @@ pub const FIGURES: &[Figure] = &[
     })
     .titled("mean response time")
     .better(Better::Lower, TIMED),
-    figure(
-        "response_cycles.p50",
-        "cycles",
-        "Time from a user's last reply to this one within which 50 of 100 transactions ended; only where five or more took longer",
-        |r| Some(percentile_response(&responses(r), 50)? as f64),
-    )
-    .titled("median of response times")
-    .better(Better::Lower, TIMED),
-    figure(
-        "response_cycles.p90",
-        "cycles",
-        "Time from a user's last reply to this one within which 90 of 100 transactions ended; only where five or more took longer",
-        |r| Some(percentile_response(&responses(r), 90)? as f64),
-    )
-    .titled("90th percentile of response times")
-    .better(Better::Lower, TIMED),
-    figure(
-        "response_cycles.p95",
-        "cycles",
-        "Time from a user's last reply to this one within which 95 of 100 transactions ended; only where five or more took longer",
-        |r| Some(percentile_response(&responses(r), 95)? as f64),
-    )
-    .titled("95th percentile of response times")
-    .better(Better::Lower, TIMED),
-    figure(
-        "response_cycles.p99",
-        "cycles",
-        "Time from a user's last reply to this one within which 99 of 100 transactions ended; only where five or more took longer",
-        |r| Some(percentile_response(&responses(r), 99)? as f64),
-    )
-    .titled("99th percentile of response times")
-    .better(Better::Lower, TIMED),
+    percentile!(50, "median of response times"),
+    percentile!(90, "90th percentile of response times"),
+    percentile!(95, "95th percentile of response times"),
+    percentile!(99, "99th percentile of response times"),
 ];
 
 /// The figures of one replication by full path: computed ones, then the counters that summaries describe.

@@ -113,11 +113,14 @@ const PERCENTILES: [usize; 4] = [50, 90, 95, 99];
 fn kind_json(kind: &KindResult) -> Value {
     let mut sorted = kind.responses.clone();
     sorted.sort_unstable();
-    let [p50, p90, p95, p99] = PERCENTILES.map(|percent| percentile_response(&sorted, percent));
-    json!({
-        "kind": kind.name, "count": kind.count, "mean_response_cycles": mean_response(&sorted),
-        "p50_response_cycles": p50, "p90_response_cycles": p90, "p95_response_cycles": p95, "p99_response_cycles": p99,
-    })
+    let mut object = Map::new();
+    object.insert("kind".into(), json!(kind.name));
+    object.insert("count".into(), json!(kind.count));
+    object.insert("mean_response_cycles".into(), json!(mean_response(&sorted)));
+    for percent in PERCENTILES {
+        object.insert(format!("p{percent}_response_cycles"), json!(percentile_response(&sorted, percent)));
+    }
+    Value::Object(object)
 }
 
 fn task_json(task: &TaskResult) -> Value {

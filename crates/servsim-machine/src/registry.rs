@@ -61,6 +61,21 @@ impl Entry {
     }
 }
 
+/// A percentile of the response times of a kind.
+macro_rules! percentile_of_kind {
+    ($percent:literal) => {
+        (
+            concat!("transactions_by_kind.*.p", $percent, "_response_cycles"),
+            "cycles",
+            concat!(
+                "Time within which ",
+                $percent,
+                " of 100 of a kind were answered; none where fewer than five took longer"
+            ),
+        )
+    };
+}
+
 /// Numbers that are neither counters nor figures of a summary: path, unit, meaning.
 const RECORDED: &[(&str, &str, &str)] = &[
     ("transactions", "transactions", "Transactions that ended in the measured window"),
@@ -75,26 +90,10 @@ const RECORDED: &[(&str, &str, &str)] = &[
         "cycles",
         "Mean time from a user's last reply to this one",
     ),
-    (
-        "transactions_by_kind.*.p50_response_cycles",
-        "cycles",
-        "Time within which 50 of 100 of a kind were answered; none where fewer than five took longer",
-    ),
-    (
-        "transactions_by_kind.*.p90_response_cycles",
-        "cycles",
-        "Time within which 90 of 100 of a kind were answered; none where fewer than five took longer",
-    ),
-    (
-        "transactions_by_kind.*.p95_response_cycles",
-        "cycles",
-        "Time within which 95 of 100 of a kind were answered; none where fewer than five took longer",
-    ),
-    (
-        "transactions_by_kind.*.p99_response_cycles",
-        "cycles",
-        "Time within which 99 of 100 of a kind were answered; none where fewer than five took longer",
-    ),
+    percentile_of_kind!(50),
+    percentile_of_kind!(90),
+    percentile_of_kind!(95),
+    percentile_of_kind!(99),
     ("distinct_lines", "lines", "Lines touched for the first time in the measured window"),
     ("processor_levels.cycles.*", "cycles", "Cycles with so many tasks at the processors"),
     ("processor_levels.departures.*", "tasks", "Tasks that left the processors when so many were there"),

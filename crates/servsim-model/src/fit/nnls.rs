@@ -235,18 +235,19 @@ fn station(
     }
     beside::record(measurements, k, judged, &best.demand, &seen.reasons, found);
     outliers(measurements, k, has_background, &mut found.outliers);
-    let relative = |(f, b): (&f64, &f64)| ((f - b) / f.max(FLOOR)).powi(2);
-    let squares: f64 = fitted.iter().zip(&best.rows.busy).map(relative).sum();
+    let squares: f64 = relative(&fitted, &best.rows.busy).iter().map(|error| error * error).sum();
     found.residual.push((squares / fitted.len() as f64).sqrt());
     Ok(())
+}
+
+/// Errors of the busy servers, relative to what was fitted.
+fn relative(fitted: &[f64], busy: &[f64]) -> Vec<f64> {
+    fitted.iter().zip(busy).map(|(f, b)| (b - f) / f.max(FLOOR)).collect()
 }
 
 /// Samples far from what the others agree on: a fit that trusts each less the farther off it is (Huber 1964), then
 /// errors beyond [`FAR`] of their median.
 fn outliers(measurements: &Measurements, k: usize, background: bool, found: &mut Vec<Outlier>) {
-    let relative = |fitted: &[f64], busy: &[f64]| -> Vec<f64> {
-        fitted.iter().zip(busy).map(|(f, b)| (b - f) / f.max(FLOOR)).collect()
-    };
     let trusted = |fitted: &[f64], busy: &[f64]| {
         let errors = relative(fitted, busy);
         let usual = spread(&errors);
