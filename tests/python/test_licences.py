@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Licences (SPDX) that let us pass on what is under them.
 PERMISSIVE = frozenset(
     {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MIT-CMU"}
-    | {"PSF-2.0", "Unicode-3.0", "Unlicense", "Zlib"}
+    | {"PSF-2.0", "Unicode-3.0", "Unlicense", "Zlib", "bzip2-1.0.6"}
 )
 #: What only tests need, and is neither linked nor shipped.
 FOR_TESTS = PERMISSIVE | {"MPL-2.0"}
