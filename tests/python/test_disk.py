@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from example_files import requests
+from disk_command import servsim, write_trace
 from servsim import disk
 from servsim.disk.plots import evaluation_svg
 from servsim.errors import UsageError
@@ -16,10 +16,7 @@ from servsim.errors import UsageError
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """A FCFS disk: sequential requests take 1 ms, jumps 5 to 9 ms."""
-    path = tmp_path / "trace.csv"
-    requests(path, 3000)
-    return path
+    return write_trace(tmp_path)
 
 
 def test_a_model_is_fitted_judged_run_and_used_to_reorganise(trace: Path, tmp_path: Path) -> None:
@@ -77,7 +74,7 @@ def test_a_trace_run_as_it_is_read_gives_what_one_held_and_sorted_does(trace: Pa
         assert len(untimed.response_ns) == len(untimed.arrival_ns) == 0
         assert written.read_text() == expected
         words = ("-m", model, "--mode", mode, "--load", str(load), "--seed", "3", "-o", "/dev/stdout", "--json")
-        shown = _servsim("disk", "simulate", str(path), *words).stdout
+        shown = servsim("disk", "simulate", str(path), *words).stdout
         assert shown.startswith(expected) and json.loads(shown[len(expected) :])["mode"] == mode
     assert sorted(tmp_path.glob("*run.csv*")) == [written]
 
@@ -112,11 +109,6 @@ def test_the_command_prints_versioned_json(trace: Path) -> None:
     assert json.loads(done.stdout)["schema"] == "servsim.disk.evaluate/1"
 
 
-def _servsim(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from servsim.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_sets_share_the_work_as_their_level_says(trace: Path, tmp_path: Path) -> None:
     model = str(tmp_path / "m.ssdm")
     disk.fit(str(trace), model)
@@ -132,7 +124,7 @@ def test_sets_share_the_work_as_their_level_says(trace: Path, tmp_path: Path) ->
         if spec == "raid1:2":
             assert reads + writes / 2 == requests
     assert means["stripe:4"] < one["simulated_mean_ms"]
-    done = _servsim("disk", "simulate", str(trace), "-m", model, "--set", "raid5:5,unit=64KiB")
+    done = servsim("disk", "simulate", str(trace), "-m", model, "--set", "raid5:5,unit=64KiB")
     assert done.stdout.count("drive ") == 5, done.stderr
 
 
@@ -209,10 +201,10 @@ def test_requests_that_take_no_time_are_refused_with_a_remedy_and_a_few_are_coun
     rows = [f"{1000 * at},{at % 2},{at * 7919 % 4001 * 8},8" for at in range(2000)]
     path.write_text("\n".join([heading, *(f"{row},0" for row in rows)]))
     for command in ("evaluate", "fit", "reorganize"):
-        done = _servsim("disk", command, str(path))
+        done = servsim("disk", command, str(path))
         assert done.returncode == 2 and "no request of `disk0` takes any time: check the units" in done.stderr
     path.write_text("\n".join([heading, *(f"{row},{0 if at % 2 else 40 + at % 9}" for at, row in enumerate(rows))]))
-    done = _servsim("disk", "evaluate", str(path))
+    done = servsim("disk", "evaluate", str(path))
     assert done.returncode == 0, done.stderr
     assert "1000 requests that took no time, the first at line 3" in done.stderr
 
@@ -223,13 +215,13 @@ def test_a_device_with_too_few_requests_is_left_out_and_the_others_are_not(trace
     path = tmp_path / "two.csv"
     path.write_text("\n".join(both))
     for command in ("evaluate", "fit", "reorganize"):
-        done = _servsim("disk", command, str(path))
+        done = servsim("disk", command, str(path))
         assert done.returncode == 0, done.stderr
         assert "warning: sdb is left out: the trace is too short" in done.stderr
         assert "sda" in done.stdout
     short = tmp_path / "short.csv"
     short.write_text("\n".join(rows[:100]))
-    done = _servsim("disk", "evaluate", str(short))
+    done = servsim("disk", "evaluate", str(short))
     assert done.returncode == 2 and "too short" in done.stderr
 
 
@@ -243,13 +235,13 @@ def test_a_model_that_fails_its_trial_says_so_and_runs_only_when_told_to(tmp_pat
         rows.append(f"{now},{at % 2},{int(rng.integers(1 << 20)) * 8},{sectors},{slower * (30_000 + 9000 * sectors)}")
     path, model = tmp_path / "ssd.csv", str(tmp_path / "m.ssdm")
     path.write_text("\n".join(rows))
-    done = _servsim("disk", "fit", str(path), "-o", model)
+    done = servsim("disk", "fit", str(path), "-o", model)
     assert done.returncode == 0 and "tried on the last quarter" in done.stdout, done.stderr
-    done = _servsim("disk", "simulate", str(path), "-m", model)
+    done = servsim("disk", "simulate", str(path), "-m", model)
     assert done.returncode == 2 and "is not worth using" in done.stderr, done.stderr
-    done = _servsim("disk", "simulate", str(path), "-m", model, "--allow-unskilled")
+    done = servsim("disk", "simulate", str(path), "-m", model, "--allow-unskilled")
     assert done.returncode == 0, done.stderr
-    done = _servsim("disk", "evaluate", str(path))
+    done = servsim("disk", "evaluate", str(path))
     assert "free running" in done.stdout and "skill over histogram" in done.stdout, done.stderr
 
 
@@ -302,7 +294,7 @@ def test_a_written_run_holds_every_request_and_keeps_devices_apart(trace: Path, 
         output = tmp_path / "run.csv"
         if path == named:
             disk.fit(str(path), model)
-        done = _servsim("disk", "simulate", str(path), "-m", model, "-o", str(output))
+        done = servsim("disk", "simulate", str(path), "-m", model, "-o", str(output))
         assert done.returncode == 0, done.stderr
         run = disk.simulate(str(path), model)
         with output.open(newline="") as file:
@@ -341,13 +333,13 @@ def test_a_model_of_another_device_is_refused_by_the_times_of_the_trace(trace: P
     disk.fit(str(trace), model)
     for command in ("simulate", "evaluate", "reorganize"):
         for path in (other, disordered):
-            done = _servsim("disk", command, str(path), "-m", model)
+            done = servsim("disk", command, str(path), "-m", model)
             assert done.returncode == 2 and "fitted to another device" in done.stderr, done.stderr
-            assert _servsim("disk", command, str(path), "-m", model, "--allow-other-device").returncode == 0
+            assert servsim("disk", command, str(path), "-m", model, "--allow-other-device").returncode == 0
     # Arrivals alone do not tell.
     planned = tmp_path / "planned.csv"
     planned.write_text("\n".join(["arrival_us,op,lba,sectors", *(row.rpartition(",")[0] for row in slow)]))
-    assert _servsim("disk", "simulate", str(planned), "-m", model).returncode == 0
+    assert servsim("disk", "simulate", str(planned), "-m", model).returncode == 0
 
 
 def test_a_run_tells_percentiles_of_reads_and_of_writes(trace: Path, tmp_path: Path) -> None:
@@ -361,7 +353,7 @@ def test_a_run_tells_percentiles_of_reads_and_of_writes(trace: Path, tmp_path: P
         assert told[name]["requests"] == of.sum()
         for title, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)):
             assert told[name][f"{title}_ms"] == pytest.approx(np.quantile(times, share), rel=1e-6)
-    printed = _servsim("disk", "simulate", str(trace), "-m", model).stdout
+    printed = servsim("disk", "simulate", str(trace), "-m", model).stdout
     assert f"p95 {told['write']['p95_ms']:.3f}" in printed
 
 

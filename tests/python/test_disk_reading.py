@@ -4,33 +4,20 @@ import bz2
 import gzip
 import json
 import lzma
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from example_files import requests
+from disk_command import servsim, write_trace
 from servsim import disk
 from servsim.errors import UsageError
 
 SHIPPED = Path(__file__).parents[2] / "python" / "servsim" / "data" / "quickstart.svt"
 
 
-@pytest.fixture
-def trace(tmp_path: Path) -> Path:
-    path = tmp_path / "trace.csv"
-    requests(path, 3000)
-    return path
-
-
-def _servsim(*arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from servsim.cli import main; main()", *arguments]
-    return subprocess.run(command, input=given, capture_output=True, text=True, check=False)
-
-
-def test_columns_are_numpy_arrays_in_arrival_order(trace: Path) -> None:
+def test_columns_are_numpy_arrays_in_arrival_order(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path)
     columns, report = disk.load(str(trace))
     assert report["requests"] == 3000
     assert columns["arrival_ns"][0] == 0
@@ -38,7 +25,8 @@ def test_columns_are_numpy_arrays_in_arrival_order(trace: Path) -> None:
     assert columns["is_write"].dtype == bool
 
 
-def test_compressed_traces_are_read_as_they_are_and_pipes_too(trace: Path, tmp_path: Path) -> None:
+def test_compressed_traces_are_read_as_they_are_and_pipes_too(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path)
     plain = disk.import_trace(str(trace))
     for compress, extension in ((gzip.compress, "gz"), (bz2.compress, "bz2"), (lzma.compress, "xz")):
         packed = tmp_path / f"requests.csv.{extension}"
@@ -53,13 +41,13 @@ def test_compressed_traces_are_read_as_they_are_and_pipes_too(trace: Path, tmp_p
         archive.add(trace, "requests.csv")
     with pytest.raises(UsageError, match="a tar archive; unpack it"):
         disk.import_trace(str(several))
-    piped = _servsim("disk", "import", "/dev/stdin", "--format", "csv", "--json", given=trace.read_text())
+    piped = servsim("disk", "import", "/dev/stdin", "--format", "csv", "--json", given=trace.read_text())
     assert json.loads(piped.stdout)["requests"] == plain["requests"]
 
 
 def test_the_requests_of_a_guest_are_those_its_trace_counts() -> None:
     columns, report = disk.load(str(SHIPPED))
-    done = _servsim("trace", "stats", str(SHIPPED), "--json")
+    done = servsim("trace", "stats", str(SHIPPED), "--json")
     counted = json.loads(done.stdout)["statistics"]
     assert report["format"] == "svt"
     assert report["requests"] == counted["io_reads"] + counted["io_writes"] > 0

@@ -11,7 +11,7 @@ from servsim.cli.options import EXPLAINED
 from servsim.cli.printing import deliver, print_json
 from servsim.errors import UsageError
 from servsim.machines import beside_defaults, changed, machine_text, resolve, shipped_machines
-from servsim.machines.settings import setting_keys
+from servsim.machines.settings import setting_keys, settings
 
 
 def register(app: typer.Typer) -> None:
@@ -39,19 +39,19 @@ def command(
     if drawn is not None:
         _draw(key, drawn)
         return
-    settings = setting_keys()
-    found = [name for name in settings if key is None or name == key or name.startswith(f"{key}.")]
+    known = setting_keys()
+    found = [name for name in known if key is None or name == key or name.startswith(f"{key}.")]
     texts = [_core.explain(name) for name in found]
     if key in EXPLAINED:
         texts.append(EXPLAINED[key])
     elif key is not None and key not in found:
         # A figure, or a word that settings take, as the field writes it: MESI, LRU.
-        texts += explained(key) or [_core.explain(name) for name in settings if key.lower() in _choices(name)]
+        texts += explained(key) or [_core.explain(one.key) for one in settings() if key.lower() in one.choices]
     if not texts and _is_machine(str(key)):
         _machine(str(key), as_json=as_json)
         return
     if not texts:
-        raise _unknown(str(key), [*settings, *EXPLAINED])
+        raise _unknown(str(key), [*known, *EXPLAINED])
     if not as_json:
         print("\n\n".join(texts))
         return
@@ -78,14 +78,6 @@ def _unknown(name: str, keys: list[str]) -> UsageError:
     return UsageError(
         f"unknown key `{name}`; `servsim explain` lists every key of a machine, docs/reference/figures.md every figure"
     )
-
-
-def _choices(key: str) -> list[str]:
-    """Return the words that a setting takes; none where it takes something else."""
-    from servsim import _core
-
-    accepted = _fields(_core.explain(key).splitlines()[1:])["accepted"]
-    return accepted.removeprefix("one of ").split(", ") if accepted.startswith("one of ") else []
 
 
 def _is_machine(name: str) -> bool:

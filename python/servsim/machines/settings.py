@@ -29,6 +29,12 @@ class Setting:
     meaning: str
     source: str
 
+    @property
+    def choices(self) -> list[str]:
+        """The words that it takes; none where it takes something else."""
+        listed = self.accepted.removeprefix("one of ")
+        return listed.split(", ") if listed != self.accepted else []
+
 
 @cache
 def settings() -> tuple[Setting, ...]:
