@@ -1,8 +1,6 @@
 import csv
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -96,16 +94,8 @@ def test_mistakes_are_told_in_one_sentence(trace: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_prints_versioned_json(trace: Path) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "from servsim.cli import main; main()",
-        "disk",
-        "evaluate",
-        str(trace),
-        "--json",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = servsim("disk", "evaluate", str(trace), "--json")
+    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["schema"] == "servsim.disk.evaluate/1"
 
 

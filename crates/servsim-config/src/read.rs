@@ -92,6 +92,11 @@ fn give_default(given: &mut Given, setting: &'static Setting, location: SourceLo
     given.entry(setting.key).or_insert_with(|| (setting.default_value(), location));
 }
 
+/// The first setting of a table.
+fn first_in(table: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|s| s.key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.')))
+}
+
 /// Says that there is no such key, with the nearest one or where they are listed.
 pub(crate) fn unknown(key: &str) -> String {
     if matches!(key, "l2.line" | "l3.line") {
@@ -99,8 +104,7 @@ pub(crate) fn unknown(key: &str) -> String {
             "{key}: cache.line is that of every level; a line size of its own for a level is not simulated"
         );
     }
-    let within = |s: &&Setting| s.key.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
-    if let Some(first) = SETTINGS.iter().find(within) {
+    if let Some(first) = first_in(key) {
         return format!("`{key}` is a table of settings: give one of them, for example `{}`", first.key);
     }
     let full = nearest(key, SETTINGS.iter().map(|s| s.key));
@@ -126,8 +130,7 @@ impl Reader<'_> {
             let span = table.key(key).and_then(toml_edit::Key::span).or_else(|| item.span());
             let line = span.map_or(1, |span| self.line(span.start));
             if let Some(inner) = item.as_table_like() {
-                let known = SETTINGS.iter().any(|s| s.key.starts_with(&format!("{path}.")));
-                if !known {
+                if first_in(&path).is_none() {
                     let sections = SETTINGS.iter().filter_map(|s| Some(s.key.split_once('.')?.0));
                     let hint = nearest(&path, sections)
                         .map(|name| format!("; did you mean `[{name}]`?"))

@@ -45,8 +45,9 @@ impl Filter {
         Self { mean, covariance }
     }
 
-    /// Takes a sample in. Square of its distance from what was expected, relative to what drift and error allow.
-    fn step(&mut self, throughput: &[f64], busy: f64, noise: &Noise) -> f64 {
+    /// Takes a sample in. Busy servers that were expected, and the square of its distance from them relative to what drift
+    /// and error allow.
+    fn step(&mut self, throughput: &[f64], busy: f64, noise: &Noise) -> (f64, f64) {
         let n = self.mean.len();
         for i in 0..n {
             self.covariance[i][i] += (noise.drift * self.mean[i]).powi(2);
@@ -63,7 +64,7 @@ impl Filter {
                 self.covariance[i][j] -= gain[i] * weighted[j];
             }
         }
-        (busy - expected).powi(2) / (spread + measured)
+        (expected, (busy - expected).powi(2) / (spread + measured))
     }
 }
 
@@ -89,9 +90,9 @@ impl Followed {
         let (mut squares, mut innovations, mut series) = (0.0, Vec::new(), Vec::new());
         for sample in &measurements.samples {
             let (x, busy) = (row(&sample.throughput), sample.utilization[k] * servers);
-            let expected: f64 = filter.mean.iter().zip(&x).map(|(d, x)| d * x).sum();
+            let (expected, innovation) = filter.step(&x, busy, noise);
             squares += ((busy - expected) / busy.max(1e-6)).powi(2);
-            innovations.push(filter.step(&x, busy, noise));
+            innovations.push(innovation);
             series.push(filter.mean.clone());
         }
         // The first samples meet a filter that knows nothing.
