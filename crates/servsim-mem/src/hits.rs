@@ -203,7 +203,7 @@ impl Run {
                     if start <= mask && end <= mask + 1 && follower.turn(record, line) == Turn::Perform {
                         code.words.add(W::of_bytes(start, end - 1));
                         code.last = Some(record);
-                        if F::View::EACH_USE {
+                        if F::View::EACH_FETCH {
                             view.use_copy(code.place, times.of(record), false);
                         }
                         follower.hit(record, line);
@@ -229,9 +229,9 @@ impl Run {
                         if !share.is_plain(self.stays, view.frame(place)) {
                             break Stop::End;
                         }
-                        code.tell::<F::View<'_>>(times, view.frame(code.place));
+                        code.tell(times, &mut view);
                         code = Code { place, words: share.words, last: Some(record) };
-                        if F::View::EACH_USE {
+                        if F::View::EACH_FETCH {
                             view.use_copy(place, times.of(record), false);
                         }
                         (code_start, alike) = (address - start, rest & !(of_fetch | OF_ONE_FETCH));
@@ -268,6 +268,9 @@ impl Run {
                     alike ^= MODE;
                 }
                 Stop::Unlike { record, by: 0 } => {
+                    // Its share in a line of code comes after the fetches so far.
+                    code.tell(times, &mut first_level.view());
+                    code.last = None;
                     let at = (record.address | own_area(record), shift, times.of(record));
                     if !self.perform_across(record, at, first_level, follower)
                         || !follower.performed(position, record)
@@ -281,7 +284,7 @@ impl Run {
             }
         }
         let position = records.len() - left.len();
-        code.tell::<F::View<'_>>(times, first_level.frame(code.place));
+        code.tell(times, &mut first_level.view());
         tally.add_to::<JOINED>(position, counts);
         // The record at the position may have been performed, with its second line one later, and not be over.
         first_level.set_clock(times.of(first).wrapping_add(position as u64 * Times::STEP + 1));

@@ -33,10 +33,6 @@ impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Inner<'_, W, CACHES> {
         Self: 'a;
     const DATA: usize = CACHES - 1;
 
-    fn frame(&mut self, (_, _, place): Self::Place) -> &mut Frame<W> {
-        &mut self.pool.frames[place]
-    }
-
     #[inline(always)]
     fn view(&mut self) -> Self::View<'_> {
         let Self { levels, outer: _, pool, dirty } = self;
@@ -79,7 +75,7 @@ struct InParts<'a, W, const CACHES: usize> {
 
 impl<W: WordMask, const CACHES: usize> View<W> for InParts<'_, W, CACHES> {
     type Place = (usize, usize, usize);
-    const EACH_USE: bool = true;
+    const EACH_FETCH: bool = CACHES == 1;
 
     #[inline(always)]
     fn guess(&self, half: usize, line: LineAddr) -> Option<Self::Place> {
@@ -99,6 +95,15 @@ impl<W: WordMask, const CACHES: usize> View<W> for InParts<'_, W, CACHES> {
         // A word that was written through leaves nothing to write back.
         let written = write && self.dirty >> (frame.state & 15) & 1 != 0;
         self.levels[half % CACHES].use_way(index, stamp, written);
+    }
+
+    #[inline(always)]
+    fn use_code(&mut self, (half, index, place): Self::Place, stamp: u64) {
+        if !Self::EACH_FETCH {
+            let frame = &mut self.frames[place];
+            frame.stamp = frame.stamp.max(stamp);
+            self.levels[half % CACHES].use_way(index, stamp, false);
+        }
     }
 }
 

@@ -19,8 +19,6 @@ pub(crate) trait FirstLevel<W> {
     /// The cache of loads and stores.
     const DATA: usize;
 
-    /// What is known of the copy at `place`.
-    fn frame(&mut self, place: Self::Place) -> &mut Frame<W>;
     /// What hits work on, as it is now.
     fn view(&mut self) -> Self::View<'_>;
     /// Where the copy of `line` in cache `half` is, if that has one; the next guess will be right.
@@ -38,8 +36,9 @@ pub(crate) trait FirstLevel<W> {
 pub(crate) trait View<W> {
     /// Where a copy is.
     type Place: Copy + Default;
-    /// Whether every use of a copy is to be told; otherwise it is enough that its frame has the stamp of the last one.
-    const EACH_USE: bool;
+    /// Whether every fetch of a line is to be told as it is made; otherwise those one after the other are told at once when
+    /// they are over ([`View::use_code`]).
+    const EACH_FETCH: bool;
 
     /// Where the copy of `line` in cache `half` is, if nobody has to search for it.
     fn guess(&self, half: usize, line: LineAddr) -> Option<Self::Place>;
@@ -47,6 +46,9 @@ pub(crate) trait View<W> {
     fn frame(&mut self, place: Self::Place) -> &mut Frame<W>;
     /// The copy at `place` is used at `stamp`, where those of a run ascend; and written if `write`.
     fn use_copy(&mut self, place: Self::Place, stamp: u64, write: bool);
+    /// The copy at `place` was fetched from, at `stamp` for the last time, and other places may have been used since; not
+    /// where each fetch is told.
+    fn use_code(&mut self, place: Self::Place, stamp: u64);
 }
 
 /// Coherent caches of one processor.
@@ -66,11 +68,6 @@ impl<W: WordMask, const CACHES: usize, const PLAIN: bool> FirstLevel<W> for Cohe
     where
         Self: 'a;
     const DATA: usize = CACHES - 1;
-
-    #[inline(always)]
-    fn frame(&mut self, (half, index): Self::Place) -> &mut Frame<W> {
-        &mut self.caches[half % CACHES].frames[index]
-    }
 
     #[inline(always)]
     fn view(&mut self) -> Self::View<'_> {
@@ -112,7 +109,8 @@ pub(super) struct InParts<'a, W, const CACHES: usize, const PLAIN: bool> {
 
 impl<W: WordMask, const CACHES: usize, const PLAIN: bool> View<W> for InParts<'_, W, CACHES, PLAIN> {
     type Place = (usize, usize);
-    const EACH_USE: bool = !PLAIN;
+    // In a cache of code alone nothing is used between fetches of one line, and stamps tell what was last.
+    const EACH_FETCH: bool = !PLAIN && CACHES == 1;
 
     #[inline(always)]
     fn guess(&self, half: usize, line: LineAddr) -> Option<Self::Place> {
@@ -127,5 +125,13 @@ impl<W: WordMask, const CACHES: usize, const PLAIN: bool> View<W> for InParts<'_
     #[inline(always)]
     fn use_copy(&mut self, (half, index): Self::Place, stamp: u64, _write: bool) {
         self.caches[half % CACHES].use_frame::<PLAIN>(index, stamp);
+    }
+
+    #[inline(always)]
+    fn use_code(&mut self, (half, index): Self::Place, stamp: u64) {
+        if !Self::EACH_FETCH {
+            let last = self.frame((half, index)).stamp.max(stamp);
+            self.use_copy((half, index), last, false);
+        }
     }
 }

@@ -53,15 +53,13 @@ pub(super) struct Code<'a, W, P> {
     pub last: Option<&'a Record>,
 }
 
-impl<W: WordMask, P> Code<'_, W, P> {
+impl<W: WordMask, P: Copy> Code<'_, W, P> {
     /// Tells the frame, which other uses may have stamped since.
     #[inline(always)]
-    pub fn tell<V: View<W, Place = P>>(&self, times: Times, frame: &mut Frame<W>) {
+    pub fn tell(&self, times: Times, view: &mut impl View<W, Place = P>) {
         let Some(last) = self.last else { return };
-        frame.touched.add(self.words);
-        if !V::EACH_USE {
-            frame.stamp = frame.stamp.max(times.of(last));
-        }
+        view.frame(self.place).touched.add(self.words);
+        view.use_code(self.place, times.of(last));
     }
 }
 

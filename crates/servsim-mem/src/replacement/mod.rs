@@ -14,10 +14,12 @@ mod tree_plru;
 use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::RandomStream;
 use std::fmt::Debug;
+use tree_plru::TreePlru;
 
 /// Replacement state of every set of one cache.
 pub trait Policy: Debug + Send {
-    /// The block in `way` of `set` was used.
+    /// The block in `way` of `set` was used. Said again right after it changes nothing: runs of hits may say it once for
+    /// several.
     fn hit(&mut self, set: usize, way: usize);
     /// A block was placed in `way` of `set`.
     fn fill(&mut self, set: usize, way: usize);
@@ -37,6 +39,8 @@ pub trait Policy: Debug + Send {
 pub enum Replacement {
     /// By the stamps of last use that every cache keeps: exact LRU.
     Stamps,
+    /// By trees of pointers.
+    Tree(TreePlru),
     /// By a policy with state of its own.
     Policy(Box<dyn Policy>),
 }
@@ -62,23 +66,29 @@ impl Replacement {
     /// The block in frame `index` of a cache of so many ways was used.
     #[inline]
     pub fn hit_at(&mut self, index: usize, ways: usize) {
-        if let Self::Policy(policy) = self {
-            policy.hit(index / ways, index % ways);
+        match self {
+            Self::Stamps => {}
+            Self::Tree(trees) => trees.use_frame(index),
+            Self::Policy(policy) => policy.hit(index / ways, index % ways),
         }
     }
 
     /// A block was placed in frame `index` of a cache of so many ways.
     #[inline]
     pub fn fill_at(&mut self, index: usize, ways: usize) {
-        if let Self::Policy(policy) = self {
-            policy.fill(index / ways, index % ways);
+        match self {
+            Self::Stamps => {}
+            Self::Tree(trees) => trees.use_frame(index),
+            Self::Policy(policy) => policy.fill(index / ways, index % ways),
         }
     }
 
     /// Writes the state.
     pub fn save(&self, out: &mut Writer) {
-        if let Self::Policy(policy) = self {
-            policy.save(out);
+        match self {
+            Self::Stamps => {}
+            Self::Tree(trees) => trees.save(out),
+            Self::Policy(policy) => policy.save(out),
         }
     }
 
@@ -88,8 +98,9 @@ impl Replacement {
     /// When the bytes are no state of this policy.
     pub fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
         match self {
-            Self::Policy(policy) => policy.restore(from),
             Self::Stamps => Ok(()),
+            Self::Tree(trees) => trees.restore(from),
+            Self::Policy(policy) => policy.restore(from),
         }
     }
 
@@ -103,9 +114,13 @@ impl Replacement {
         // One number per way, so that a search is a chain of minima without branches.
         let oldest = ages.enumerate().reduce(|a, b| if b.1 < a.1 { b } else { a });
         let (way, age) = oldest.expect("a set has ways");
+        if age >> 63 == 0 {
+            return way;
+        }
         match self {
-            Self::Policy(policy) if age >> 63 != 0 => policy.victim(set),
-            _ => way,
+            Self::Stamps => way,
+            Self::Tree(trees) => trees.victim(set),
+            Self::Policy(policy) => policy.victim(set),
         }
     }
 }
@@ -114,11 +129,25 @@ impl Replacement {
 mod tests {
     use super::*;
 
-    fn policy(name: &str, ways: usize) -> Box<dyn Policy> {
-        match by_name(name, 2, ways, RandomStream::new(1, "test")) {
-            Some(Replacement::Policy(policy)) => policy,
-            other => panic!("{name}: {other:?}"),
+    /// Two sets of so many ways, all with valid copies.
+    struct Sets(Replacement, usize);
+
+    impl Sets {
+        fn hit(&mut self, set: usize, way: usize) {
+            self.0.hit_at(set * self.1 + way, self.1);
         }
+
+        fn fill(&mut self, set: usize, way: usize) {
+            self.0.fill_at(set * self.1 + way, self.1);
+        }
+
+        fn victim(&mut self, set: usize) -> usize {
+            self.0.victim(set, (0..self.1).map(|_| 1 << 63))
+        }
+    }
+
+    fn policy(name: &str, ways: usize) -> Sets {
+        Sets(by_name(name, 2, ways, RandomStream::new(1, "test")).expect("a policy of that name"), ways)
     }
 
     #[test]
@@ -145,6 +174,84 @@ mod tests {
             tree.fill(0, victims[victims.len() - 1]);
         }
         assert_eq!(victims, [0, 1, 0, 2]);
+    }
+
+    /// A tree as it is drawn: two halves, and whether it points at the second.
+    enum Drawn {
+        Way(usize),
+        Halves(bool, Box<[Drawn; 2]>),
+    }
+
+    impl Drawn {
+        fn over(ways: std::ops::Range<usize>) -> Self {
+            if ways.len() == 1 {
+                return Self::Way(ways.start);
+            }
+            let middle = ways.start + ways.len() / 2;
+            Self::Halves(false, Box::new([Self::over(ways.start..middle), Self::over(middle..ways.end)]))
+        }
+
+        /// Whether it has `way`; if so it points elsewhere now.
+        fn turn_from(&mut self, way: usize) -> bool {
+            match self {
+                Self::Way(own) => *own == way,
+                Self::Halves(points, halves) => {
+                    let found = halves.iter_mut().position(|half| half.turn_from(way));
+                    if let Some(found) = found {
+                        *points = found == 0;
+                    }
+                    found.is_some()
+                }
+            }
+        }
+
+        fn pointed_at(&self) -> usize {
+            match self {
+                Self::Way(way) => *way,
+                Self::Halves(points, halves) => halves[usize::from(*points)].pointed_at(),
+            }
+        }
+    }
+
+    #[test]
+    fn trees_of_any_number_of_ways_point_where_drawn_ones_do() {
+        let mut random = RandomStream::new(7, "trees");
+        for ways in [1, 2, 3, 8, 11, 12, 16, 31, 64, 65, 96, 128, 300] {
+            let mut trees = policy("tree-plru", ways);
+            let mut drawn = [Drawn::over(0..ways), Drawn::over(0..ways)];
+            for step in 0..2000 {
+                let (set, way) = (random.below(2) as usize, random.below(ways as u64) as usize);
+                match step % 3 {
+                    0 => trees.hit(set, way),
+                    _ => trees.fill(set, way),
+                }
+                assert!(drawn[set].turn_from(way));
+                for (set, drawn) in drawn.iter().enumerate() {
+                    assert_eq!(trees.victim(set), drawn.pointed_at(), "{ways} ways, step {step}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn trees_are_saved_node_by_node() {
+        for ways in [4, 12, 64, 100] {
+            let (mut left, mut right) = (policy("tree-plru", ways), policy("tree-plru", ways));
+            for way in [ways - 1, 0, ways / 2] {
+                left.fill(1, way);
+            }
+            let mut saved = Writer::default();
+            left.0.save(&mut saved);
+            let bytes = saved.into_bytes();
+            let mut from = Reader::new(&bytes);
+            right.0.restore(&mut from).unwrap();
+            assert_eq!(
+                [0, 1].map(|set| right.victim(set)),
+                [0, 1].map(|set| left.victim(set)),
+                "{ways} ways"
+            );
+            assert_ne!(left.victim(1), left.victim(0), "{ways} ways");
+        }
     }
 
     #[test]
