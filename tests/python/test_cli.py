@@ -19,8 +19,9 @@ SERVSIM = Path(sys.executable).with_name("servsim")
 SHIPPED = Path(_core.__file__).with_name("data") / "quickstart.svt"
 
 
-def test_version_names_the_program_and_its_version() -> None:
-    done = subprocess.run([SERVSIM, "--version"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("program", [[SERVSIM], [sys.executable, "-m", "servsim"]])
+def test_version_names_the_program_and_its_version(program: list[str | Path]) -> None:
+    done = subprocess.run([*program, "--version"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert done.stdout == "servsim 0.1.0\n"
 

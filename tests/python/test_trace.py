@@ -1,5 +1,6 @@
 """``servsim trace`` on the really captured trace that ships: figures, selections, damaged files."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -94,6 +95,17 @@ def test_a_wrong_request_is_one_sentence_and_loses_nothing(
     assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
     assert SHIPPED.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [("simulate",), ("classify",), ("trace", "info"), ("disk", "import")])
+def test_a_trace_that_somebody_compressed_is_told_as_one(command: tuple[str, ...], tmp_path: Path) -> None:
+    compressed = tmp_path / "x.svt.gz"
+    compressed.write_bytes(gzip.compress(SHIPPED.read_bytes()[:100_000]))
+    machine = ("-m", "foglia-2004-4p") if len(command) == 1 else ()
+    done = subprocess.run(
+        [SERVSIM, *command, compressed, *machine], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 2 and "decompress it" in done.stderr, done.stderr
 
 
 def test_a_truncated_trace_is_read_up_to_its_last_good_chunk_and_says_so(tmp_path: Path) -> None:

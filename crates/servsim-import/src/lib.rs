@@ -170,7 +170,8 @@ pub fn format_of(path: &Path, name: Option<&str>) -> Result<&'static Format, Sou
 fn is_captured(path: &Path, name: Option<&str>) -> bool {
     match name {
         Some(name) => name == captured::NAME,
-        None => path.extension().is_some_and(|e| e == captured::EXTENSION),
+        // Compressed ones, too, which are refused by name.
+        None => extension_of(path) == Some(captured::EXTENSION),
     }
 }
 

@@ -133,7 +133,8 @@ fn run_timing(
     let from = start.as_ref().map(|(_, start)| start);
     let replications = replicate(request, source.as_ref(), (&model, from), proceed)?;
     refuse_unbegun(window, &replications)?;
-    let mut warnings = warnings::of(window, machine, &replications);
+    let warmed = start.as_ref().map(|(amount, _)| *amount);
+    let mut warnings = warnings::of(window, machine, warmed, &replications);
     warnings.extend(Warning::notes(source.notes()));
     warnings.extend(Warning::of_left_out_detail(DETAILED, replications.len()));
     let mut header = header_of(request, machine, "timing", warnings);

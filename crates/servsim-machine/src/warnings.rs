@@ -4,6 +4,7 @@ pub(crate) mod of_machine;
 
 use crate::result::{Replication, Timing};
 use crate::settled::{self, Judged, MOST_WITHOUT_WORK, SOME_WITHOUT_WORK};
+use crate::warm::Amount;
 use crate::window::Window;
 use of_machine::{began_empty, busy_disks, few_ready_tasks, forced_locks};
 use serde_json::{json, Value};
@@ -67,8 +68,13 @@ const FEW_TRANSACTIONS: u64 = 30;
 const LONG_END: f64 = 0.1;
 
 /// What a reader of the result of a timing run must know, the worst first; those of one rank in the order
-/// that they are looked for.
-pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Vec<Warning> {
+/// that they are looked for. `warmed` is how much of the trace warmed the caches by a functional run before.
+pub fn of(
+    window: Window,
+    machine: &Machine,
+    warmed: Option<Amount>,
+    replications: &[Replication],
+) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |rank, code, text: String| warnings.push(Warning { rank, code, text });
     let fewest = replications.iter().map(Replication::transactions).min().unwrap_or(0);
@@ -132,8 +138,12 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
         warn(Rank::Note, "forced-locks", text);
     }
     let levels = timings(replications).flat_map(|t| &t.levels);
-    let later = "measure later in a longer trace; --functional-warm-up 'whole trace' shows the other extreme";
-    if let Some(Warning { rank, code, text }) = began_empty(levels, later) {
+    let remedy = if warmed == Some(Amount::Whole) {
+        "what the trace touches has been touched once, by where its tasks ran then; a longer trace fills them further"
+    } else {
+        "measure later in a longer trace; --functional-warm-up 'whole trace' shows the other extreme"
+    };
+    if let Some(Warning { rank, code, text }) = began_empty(levels, remedy) {
         warn(rank, code, text);
     }
     if let Some(text) = busy_disks(machine, replications) {

@@ -1,6 +1,6 @@
 //! What can be wrong with a trace, each with the remedy in its text.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A trace that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum TraceError {
     #[error(transparent)]
     Write(#[from] servsim_files::WriteError),
     /// The file is something else.
-    #[error("{0} is not a servsim trace; `servsim simulate` and `servsim trace import` read other formats, with --format")]
+    #[error("{} is not a servsim trace{}", .0.display(), remedy(.0))]
     NotATrace(PathBuf),
     /// Written by another version of the format.
     #[error("{path} has trace format version {found}, this servsim reads version {expected}; capture it again or use the servsim that wrote it")]
@@ -54,6 +54,15 @@ pub enum TraceError {
     /// The caller asked for something the trace does not hold.
     #[error("{0}")]
     Request(String),
+}
+
+/// What to do with the file `path` that is no servsim trace.
+fn remedy(path: &Path) -> &'static str {
+    let inner = path.file_stem().map(Path::new).and_then(Path::extension);
+    if inner.is_some_and(|extension| extension == "svt") {
+        return " as it stands; its chunks are compressed already, so decompress it if somebody compressed it once more";
+    }
+    "; `servsim simulate` and `servsim trace import` read other formats, with --format"
 }
 
 /// A structural fault inside one chunk; the reader adds file and offset.

@@ -104,6 +104,17 @@ fn warm_caches_have_far_fewer_cold_misses() {
 }
 
 #[test]
+fn nobody_is_told_to_warm_by_the_whole_trace_who_did() {
+    let texts = |start| {
+        let result = run(&request(quickstart(), start, &["l2.size=4 MiB", "l2.sharing=shared"])).unwrap();
+        result["warnings"].to_string()
+    };
+    assert!(texts(Start::Cold).contains("began empty"));
+    assert!(texts(Start::Cold).contains("--functional-warm-up 'whole trace' shows"));
+    assert!(!texts(functional(Amount::Whole, None)).contains("--functional-warm-up"));
+}
+
+#[test]
 fn references_that_are_told_grow_from_the_warm_up_to_the_last_run() {
     let mut told = Vec::new();
     let request = request(quickstart(), functional(Amount::Transactions(3), None), &[]);

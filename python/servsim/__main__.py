@@ -1,0 +1,5 @@
+"""``python -m servsim``: the ``servsim`` program of this interpreter."""
+
+from servsim.start import main
+
+main()
