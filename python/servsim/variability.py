@@ -8,7 +8,6 @@ transactions of it are run, and which capture it is. Random delays alone show on
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean as mean
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from servsim.limits import whole
 from servsim.progress import Show, expected_references, of_references
 from servsim.simulation import simulate
 from servsim.statistics.intervals import Estimate, estimate
+from servsim.statistics.nested import Spread, spreads
 from servsim.statistics.series import autocorrelation
 from servsim.trace.files import trace_file
 
@@ -56,7 +56,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Variability:
-    """Coefficients of variation, in percent of the mean, by source.
+    """Standard deviations by source, in percent of the mean, each with its interval.
 
     ``seeds`` is the spread of runs that differ in their seed only; ``parts`` and ``captures`` the
     spread beyond that between parts of a trace, and between captures; None where there is only one.
@@ -64,34 +64,15 @@ class Variability:
     """
 
     cells: list[Cell]
-    seeds: float
-    parts: float | None
-    captures: float | None
+    seeds: Spread
+    parts: Spread | None
+    captures: Spread | None
     over_time: list[Interval]
     over_captures: Estimate | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-ready data (schema ``servsim.variability/1``)."""
         return {"schema": "servsim.variability/1", **asdict(self)}
-
-
-def beyond(groups: Sequence[Sequence[float]]) -> float | None:
-    """Return the spread between groups beyond that within them, in percent of the grand mean.
-
-    The variance component of a one-way layout: variance of the group means, less the part that the
-    spread within the groups explains; 0 when that explains all of it. None for fewer than two groups.
-
-    Examples
-    --------
-    >>> round(beyond([[9.0, 11.0], [19.0, 21.0]]), 1)
-    46.7
-    """
-    if len(groups) < 2:
-        return None
-    data = [np.asarray(group, dtype=float) for group in groups]
-    means = np.array([group.mean() for group in data])
-    within = [group.var(ddof=1) / group.size if group.size > 1 else 0.0 for group in data]
-    return float(100 * np.sqrt(max(0.0, means.var(ddof=1) - np.mean(within))) / means.mean())
 
 
 def over_time(replications: Sequence[Mapping[str, Any]]) -> list[Interval]:
@@ -187,18 +168,6 @@ def variability(
             )["replications"]
             cells.append(Cell(str(trace), skipped, transactions, [float(r["cycles_per_transaction"]) for r in found]))
             last = last or found
-    groups = [cell.values for cell in cells]
-    own = [[cell for cell in cells if cell.trace == str(trace)] for trace in paths]
-    # Parts of a capture are what is alike within it: their runs differ less, and would make captures seem far apart.
-    by_trace = [[mean(c.values) for c in group] if parts > 1 else group[0].values for group in own]
-    within = np.sqrt(np.mean([np.var(g, ddof=1) for g in groups])) / np.mean([np.mean(g) for g in groups])
-    between = [beyond([cell.values for cell in group]) for group in own]
-    known = [value for value in between if value is not None]
-    return Variability(
-        cells,
-        float(100 * within),
-        float(np.mean(known)) if known else None,
-        beyond(by_trace),
-        over_time(last),
-        estimate([mean(group) for group in by_trace]) if len(by_trace) > 1 else None,
-    )
+    by_trace = np.array([cell.values for cell in cells]).reshape(len(paths), parts, replications)
+    means = by_trace.mean(axis=(1, 2)).tolist()
+    return Variability(cells, *spreads(by_trace), over_time(last), estimate(means) if len(means) > 1 else None)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from servsim import variability
-from servsim.variability import beyond, over_time
+from servsim.statistics.nested import spreads
+from servsim.variability import over_time
 from sweep_study import write_trace
 
 SERVSIM = Path(sys.executable).with_name("servsim")
@@ -19,14 +20,46 @@ def servsim(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([SERVSIM, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300)
 
 
-def test_the_spread_between_groups_is_found_beside_that_within() -> None:
+@pytest.mark.parametrize("layout", [(1, 4, 10), (2, 1, 10), (5, 1, 10), (3, 4, 5), (8, 2, 3)])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_intervals_hold_the_spread_of_each_level(layout: tuple[int, int, int], skewed: bool) -> None:
+    """On layouts whose spreads are known, normal or lognormal with a skewness of .8."""
+    captures, parts, runs = layout
+    chance = np.random.default_rng(captures + 10 * parts + 100 * runs)
+
+    def draw(spread: float, *shape: int) -> np.ndarray:
+        if skewed:
+            drawn = chance.lognormal(0.0, 0.25, shape)
+            return spread * (drawn - np.exp(0.25**2 / 2)) / np.sqrt((np.exp(0.25**2) - 1) * np.exp(0.25**2))
+        return chance.normal(0.0, spread, shape)
+
+    held: dict[str, list[bool]] = {}
+    for truth in [(1.5, 2.0, 3.0), (1.5, 2.0, 0.0), (0.5, 5.0, 5.0)] * 200:
+        values = 100 + draw(truth[0], *layout) + draw(truth[2], captures, 1, 1)
+        values += draw(truth[1], captures, parts, 1) if parts > 1 else 0.0
+        for level, spread, true in zip(("runs", "parts", "captures"), spreads(values), truth, strict=True):
+            if spread is not None:
+                low, high = spread.interval_95
+                # The mean that a spread is a share of is drawn, too.
+                held.setdefault(level, []).append(low <= 100 * true / values.mean() <= high)
+    shares = {level: np.mean(hits) for level, hits in held.items()}
+    assert all(share > 0.925 for share in shares.values()), shares
+    assert set(held) == {"runs", *(["parts"] if parts > 1 else []), *(["captures"] if captures > 1 else [])}
+
+
+def test_spreads_are_those_of_their_levels() -> None:
     chance = np.random.default_rng(3)
-    groups = [(100 + shift + chance.normal(0, 2, 400)).tolist() for shift in chance.normal(0, 8, 60)]
-    assert beyond(groups) == pytest.approx(8.0, rel=0.2)
-    alike = [(100 + chance.normal(0, 2, 20)).tolist() for _ in range(400)]
-    found = beyond(alike)
-    assert found is not None and found < 0.3, "0.45 is what the spread within the groups makes"
-    assert beyond([[1.0, 2.0]]) is None
+    layout = (60, 5, 20)
+    values = 100 + chance.normal(0, 2, layout) + chance.normal(0, 8, (60, 1, 1)) + chance.normal(0, 4, (60, 5, 1))
+    found = [spread.percent for spread in spreads(values) if spread is not None]
+    assert found == pytest.approx([2.0, 4.0, 8.0], rel=0.2)
+    runs, parts, captures = spreads(100 + chance.normal(0, 2, (1, 400, 20)))
+    assert parts is not None and parts.percent < 0.3, "0.45 is what the spread of runs makes of their means"
+    assert captures is None
+    assert runs.percent == pytest.approx(2.0, rel=0.05)
+    # Two captures that differ by a tenth: almost anything may be the spread of captures.
+    two = spreads([[[100.0, 101.0, 99.0]], [[110.0, 111.0, 109.0]]])[2]
+    assert two is not None and two.interval_95[0] < 4 and two.interval_95[1] > 100
 
 
 def _run(work: list[int]) -> dict[str, Any]:
@@ -63,9 +96,11 @@ def test_parts_and_captures_of_a_trace_are_told_apart(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [(c["warmup"], len(c["values"])) for c in found["cells"]] == [(2, 4), (5, 4)] * 2
-    assert found["seeds"] > 0 and found["parts"] is not None and found["captures"] is not None
+    for source in ("seeds", "parts", "captures"):
+        low, high = found[source]["interval_95"]
+        assert low <= found[source]["percent"] <= high and high > 0
     text = servsim("variability", traces[0], *options)
-    assert "beyond seeds" in text.stdout and "one only" in text.stdout
+    assert "beyond seeds" in text.stdout and "one only" in text.stdout and " to " in text.stdout
 
 
 def test_the_interval_over_captures_is_that_of_their_means(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,9 +143,9 @@ def test_captures_are_not_taken_apart_for_what_their_parts_differ(
     for _ in range(40):
         middle.clear()
         found.append(variability.variability(traces, "m", transactions=5, parts=4, replications=5))
-    spread = np.mean([(f.captures or 0.0) ** 2 for f in found])
+    spread = np.mean([f.captures.percent**2 for f in found if f.captures is not None])
     assert spread == pytest.approx(apart**2, rel=0.2, abs=2.5)
-    assert np.mean([(f.parts or 0.0) ** 2 for f in found]) == pytest.approx(25.0, rel=0.15)
+    assert np.mean([f.parts.percent**2 for f in found if f.parts is not None]) == pytest.approx(25.0, rel=0.15)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from servsim.text import columns
 
 if TYPE_CHECKING:
     from servsim.statistics.intervals import Estimate
+    from servsim.statistics.nested import Spread
     from servsim.variability import Variability
 
 
@@ -67,15 +68,15 @@ def _text(found: "Variability") -> str:
     if over is not None and over.half_width is not None:
         means.append([f"over {over.n} captures", *_known(over), ""])
     sources = [
-        [what, "one only" if value is None else f"{value:.2f}"]
-        for what, value in (
+        [what, *_ends(spread)]
+        for what, spread in (
             ("seeds (random memory delays)", found.seeds),
             ("parts of the trace, beyond seeds", found.parts),
             ("captures, beyond seeds and parts", found.captures),
         )
     ]
     lines = ["cycles per transaction, by part of the trace (mean, 95 % interval)", *_indented(means)]
-    lines += ["", "standard deviation in % of the mean, by source", *_indented(sources)]
+    lines += ["", "standard deviation in % of the mean, by source (95 % interval)", *_indented(sources)]
     if found.over_time:
         rows = [["cycles", "variation, %", "autocorrelation", "intervals"]]
         for row in found.over_time:
@@ -86,6 +87,13 @@ def _text(found: "Variability") -> str:
 
 def _known(known: "Estimate") -> list[str]:
     return [f"{known.mean:,.0f}", f"± {known.half_width:,.0f}", f"n = {known.n}"]
+
+
+def _ends(spread: "Spread | None") -> list[str]:
+    if spread is None:
+        return ["one only", ""]
+    low, high = spread.interval_95
+    return [f"{spread.percent:.2f}", f"{low:.2f} to {high:.2f}"]
 
 
 def _indented(rows: list[list[str]], left: int = 1) -> list[str]:
