@@ -63,6 +63,19 @@ def test_demands_of_sampled_systems_are_within_their_intervals() -> None:
     _judge(2026, 60, 0.93, 0.9)
 
 
+def test_intervals_say_their_level() -> None:
+    levels = set()
+    for _, measured in _sampled(2026, 30):
+        found = fit(measured, "nnls", is_json=True).data
+        busy = {one["station"] for one in found["background"]}
+        for demand in found["demands"]:
+            expected = 0.99 if demand["station"] in busy else 0.95
+            assert demand["confidence"] == (None if demand["low"] is None else expected)
+            levels.add(demand["confidence"])
+        assert all(one["confidence"] == 0.99 for one in found["background"])
+    assert {0.95, 0.99} <= levels
+
+
 @pytest.mark.acceptance
 def test_demands_of_many_sampled_systems_are_within_their_intervals() -> None:
     _judge(int(os.environ.get("SERVSIM_SEED", "7")), 600, 0.95, 0.94)

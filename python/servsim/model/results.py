@@ -230,10 +230,10 @@ class Fit:
     data: dict[str, Any]
 
     def columns(self) -> Columns:
-        """Columns ``station, class, demand_s, low_s, high_s, identifiable, note``."""
+        """Columns ``station, class, demand_s, low_s, high_s, confidence, identifiable, note``."""
         rows = self.data["demands"]
         names = {"demand": "demand_s", "low": "low_s", "high": "high_s"}
-        keys = ("station", "class", "demand", "low", "high", "identifiable", "note")
+        keys = ("station", "class", "demand", "low", "high", "confidence", "identifiable", "note")
         return {names.get(k, k): [row.get(k) for row in rows] for k in keys}
 
 

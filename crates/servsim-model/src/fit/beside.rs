@@ -96,22 +96,35 @@ pub fn record(
 ) {
     let (name, servers) = (&measurements.stations[k], measurements.servers_of(k));
     let mut ends = ends.map(Vec::into_iter);
+    let confidence = if verdict == Verdict::Proven { CERTAIN } else { LEVEL };
     for ((class, reason), estimate) in measurements.classes.iter().zip(reasons).zip(estimates) {
         let own = if reason.is_none() { ends.as_mut().and_then(Iterator::next) } else { None };
-        found.demands.push(demand(name, class, *estimate, own, reason.as_ref()));
+        found.demands.push(demand(name, class, *estimate, (own, confidence), reason.as_ref()));
     }
     if verdict == Verdict::Proven {
         let share = estimates[measurements.classes.len()] / servers;
         let own = ends.as_mut().and_then(Iterator::next).unwrap_or_default();
         let [low, high] = own.map(|end| (end / servers).max(0.0));
-        found.background.push(Background { station: name.clone(), utilization: share, low, high });
+        found.background.push(Background {
+            station: name.clone(),
+            utilization: share,
+            low,
+            high,
+            confidence,
+        });
     }
     if verdict == Verdict::Untold {
         found.presumed.push(name.clone());
     }
 }
 
-fn demand(station: &str, class: &str, value: f64, ends: Option<[f64; 2]>, reason: Option<&String>) -> Demand {
+fn demand(
+    station: &str,
+    class: &str,
+    value: f64,
+    (ends, confidence): (Option<[f64; 2]>, f64),
+    reason: Option<&String>,
+) -> Demand {
     let identifiable = reason.is_none();
     let weak = ends.is_some_and(|[low, high]| value > 0.0 && high - low > 2.0 * WEAK * value);
     let note = reason.cloned().or_else(|| match ends {
@@ -124,6 +137,7 @@ fn demand(station: &str, class: &str, value: f64, ends: Option<[f64; 2]>, reason
         demand: identifiable.then_some(value),
         low: ends.map(|[low, _]| low.max(0.0)),
         high: ends.map(|[_, high]| high),
+        confidence: ends.map(|_| confidence),
         identifiable,
         note,
     }

@@ -59,10 +59,12 @@ pub struct Demand {
     pub class: String,
     /// Estimate, seconds; `None` when the observations do not determine it.
     pub demand: Option<f64>,
-    /// Interval, seconds: of 95 %, and of 99 % where the station was proven to be busy without requests.
+    /// Interval, seconds.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
+    /// Level of the interval: .95, and .99 where the station was proven to be busy without requests.
+    pub confidence: Option<f64>,
     /// False when it cannot be told apart from others.
     pub identifiable: bool,
     /// Why not, or a warning about precision.
@@ -77,10 +79,12 @@ pub struct Background {
     pub station: String,
     /// Utilisation without requests.
     pub utilization: f64,
-    /// 99 % interval.
+    /// Interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
+    /// Level of the interval.
+    pub confidence: f64,
 }
 
 /// A sample that the others do not explain.
