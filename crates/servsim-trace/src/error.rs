@@ -1,5 +1,6 @@
 //! What can be wrong with a trace, each with the remedy in its text.
 
+use crate::EXTENSION;
 use std::path::{Path, PathBuf};
 
 /// A trace that cannot be read or written.
@@ -59,7 +60,7 @@ pub enum TraceError {
 /// What to do with the file `path` that is no servsim trace.
 fn remedy(path: &Path) -> &'static str {
     let inner = path.file_stem().map(Path::new).and_then(Path::extension);
-    if inner.is_some_and(|extension| extension == "svt") {
+    if inner.is_some_and(|extension| extension == EXTENSION) {
         return " as it stands; its chunks are compressed already, so decompress it if somebody compressed it once more";
     }
     "; `servsim simulate` and `servsim trace import` read other formats, with --format"

@@ -48,5 +48,8 @@ pub use select::{cut, merge, sample, Selection};
 pub use stats::{statistics, Statistics, TaskStatistics};
 pub use writer::{TraceWriter, WriterOptions, WriterTotals};
 
+/// Extension of trace files.
+pub const EXTENSION: &str = "svt";
+
 /// Version of the format written by this crate; readers refuse any other.
 pub const FORMAT_VERSION: u32 = 1;

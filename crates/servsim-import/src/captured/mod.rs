@@ -26,14 +26,13 @@ pub use order::CapturedOrder;
 pub use tasks::CapturedTasks;
 
 use servsim_core::{SourceError, TaskInfo, TaskKind, Watch};
+pub use servsim_trace::EXTENSION;
 use servsim_trace::{TraceError, TraceReader};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Name of the format for `--format`.
 pub const NAME: &str = "servsim";
-/// Extension of captured traces.
-pub const EXTENSION: &str = "svt";
 
 fn error(error: &TraceError) -> SourceError {
     SourceError(error.to_string())

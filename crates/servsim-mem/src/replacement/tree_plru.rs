@@ -34,11 +34,11 @@ struct Path {
     right: u64,
 }
 
-/// The node of an inner node's half, and the ways of that half.
-type Half = (usize, (usize, usize));
+/// A node, and the ways that it is over, from the first to before the last.
+type Over = (usize, (usize, usize));
 
-/// The half right or left of `node`, which is over the ways from `low` to before `high`.
-fn half((node, (low, high)): Half, is_right: bool) -> Half {
+/// The right or the left half of a node that is over several ways.
+fn half((node, (low, high)): Over, is_right: bool) -> Over {
     let middle = usize::midpoint(low, high);
     (2 * node + usize::from(is_right), if is_right { (middle, high) } else { (low, middle) })
 }
