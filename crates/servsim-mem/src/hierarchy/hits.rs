@@ -99,11 +99,9 @@ impl<W: WordMask, const CACHES: usize> View<W> for InParts<'_, W, CACHES> {
 
     #[inline(always)]
     fn use_code(&mut self, (half, index, place): Self::Place, stamp: u64) {
-        if !Self::EACH_FETCH {
-            let frame = &mut self.frames[place];
-            frame.stamp = frame.stamp.max(stamp);
-            self.levels[half % CACHES].use_way(index, stamp, false);
-        }
+        let frame = &mut self.frames[place];
+        frame.stamp = frame.stamp.max(stamp);
+        self.levels[half % CACHES].use_way(index, stamp, false);
     }
 }
 

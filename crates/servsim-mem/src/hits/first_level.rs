@@ -46,8 +46,8 @@ pub(crate) trait View<W> {
     fn frame(&mut self, place: Self::Place) -> &mut Frame<W>;
     /// The copy at `place` is used at `stamp`, where those of a run ascend; and written if `write`.
     fn use_copy(&mut self, place: Self::Place, stamp: u64, write: bool);
-    /// The copy at `place` was fetched from, at `stamp` for the last time, and other places may have been used since; not
-    /// where each fetch is told.
+    /// The copy at `place` was fetched from, at `stamp` for the last time, and other places may have been used since; said
+    /// only where not each fetch is told.
     fn use_code(&mut self, place: Self::Place, stamp: u64);
 }
 
@@ -129,9 +129,7 @@ impl<W: WordMask, const CACHES: usize, const PLAIN: bool> View<W> for InParts<'_
 
     #[inline(always)]
     fn use_code(&mut self, (half, index): Self::Place, stamp: u64) {
-        if !Self::EACH_FETCH {
-            let last = self.frame((half, index)).stamp.max(stamp);
-            self.use_copy((half, index), last, false);
-        }
+        let last = self.frame((half, index)).stamp.max(stamp);
+        self.use_copy((half, index), last, false);
     }
 }

@@ -56,10 +56,12 @@ pub(super) struct Code<'a, W, P> {
 impl<W: WordMask, P: Copy> Code<'_, W, P> {
     /// Tells the frame, which other uses may have stamped since.
     #[inline(always)]
-    pub fn tell(&self, times: Times, view: &mut impl View<W, Place = P>) {
+    pub fn tell<V: View<W, Place = P>>(&self, times: Times, view: &mut V) {
         let Some(last) = self.last else { return };
         view.frame(self.place).touched.add(self.words);
-        view.use_code(self.place, times.of(last));
+        if !V::EACH_FETCH {
+            view.use_code(self.place, times.of(last));
+        }
     }
 }
 

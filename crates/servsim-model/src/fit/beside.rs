@@ -54,6 +54,16 @@ pub enum Verdict {
     Untold,
 }
 
+impl Verdict {
+    /// Level of the intervals beside it.
+    fn level(self) -> f64 {
+        match self {
+            Self::Proven => CERTAIN,
+            Self::Possible | Self::Untold => LEVEL,
+        }
+    }
+}
+
 /// Whether so many samples can tell demands of `classes` from background.
 pub fn enough(samples: usize, classes: usize) -> bool {
     samples >= classes + SPARE
@@ -72,7 +82,7 @@ pub fn judge(
     let last = with.estimates.len() - 1;
     let share = with.estimates[last];
     if share > LEAST * servers && share > with.half_width(last, CERTAIN) {
-        return (Verdict::Proven, Some(with.ends(CERTAIN)));
+        return (Verdict::Proven, Some(with.ends(Verdict::Proven.level())));
     }
     for (i, (ends, [low, high])) in narrow.iter_mut().flatten().zip(with.ends(LEVEL)).enumerate() {
         // Where none is estimated there can only be more.
@@ -96,7 +106,7 @@ pub fn record(
 ) {
     let (name, servers) = (&measurements.stations[k], measurements.servers_of(k));
     let mut ends = ends.map(Vec::into_iter);
-    let confidence = if verdict == Verdict::Proven { CERTAIN } else { LEVEL };
+    let confidence = verdict.level();
     for ((class, reason), estimate) in measurements.classes.iter().zip(reasons).zip(estimates) {
         let own = if reason.is_none() { ends.as_mut().and_then(Iterator::next) } else { None };
         found.demands.push(demand(name, class, *estimate, (own, confidence), reason.as_ref()));
