@@ -109,8 +109,9 @@ fn nobody_is_told_to_warm_by_the_whole_trace_who_did() {
         let result = run(&request(quickstart(), start, &["l2.size=4 MiB", "l2.sharing=shared"])).unwrap();
         result["warnings"].to_string()
     };
-    assert!(texts(Start::Cold).contains("began empty"));
-    assert!(texts(Start::Cold).contains("--functional-warm-up 'whole trace' shows"));
+    let cold = texts(Start::Cold);
+    assert!(cold.contains("began empty"));
+    assert!(cold.contains("--functional-warm-up 'whole trace' shows"));
     assert!(!texts(functional(Amount::Whole, None)).contains("--functional-warm-up"));
 }
 

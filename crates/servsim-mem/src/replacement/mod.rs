@@ -39,9 +39,9 @@ pub trait Policy: Debug + Send {
 pub enum Replacement {
     /// By the stamps of last use that every cache keeps: exact LRU.
     Stamps,
-    /// By trees of pointers.
+    /// By trees of pointers: a policy whose hits are told without a call.
     Tree(TreePlru),
-    /// By a policy with state of its own.
+    /// By another policy with state of its own.
     Policy(Box<dyn Policy>),
 }
 
@@ -76,10 +76,8 @@ impl Replacement {
     /// A block was placed in frame `index` of a cache of so many ways.
     #[inline]
     pub fn fill_at(&mut self, index: usize, ways: usize) {
-        match self {
-            Self::Stamps => {}
-            Self::Tree(trees) => trees.use_frame(index),
-            Self::Policy(policy) => policy.fill(index / ways, index % ways),
+        if let Some(policy) = self.policy_mut() {
+            policy.fill(index / ways, index % ways);
         }
     }
 
@@ -97,10 +95,15 @@ impl Replacement {
     /// # Errors
     /// When the bytes are no state of this policy.
     pub fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        self.policy_mut().map_or(Ok(()), |policy| policy.restore(from))
+    }
+
+    #[inline]
+    fn policy_mut(&mut self) -> Option<&mut dyn Policy> {
         match self {
-            Self::Stamps => Ok(()),
-            Self::Tree(trees) => trees.restore(from),
-            Self::Policy(policy) => policy.restore(from),
+            Self::Stamps => None,
+            Self::Tree(trees) => Some(trees),
+            Self::Policy(policy) => Some(policy.as_mut()),
         }
     }
 
@@ -114,13 +117,9 @@ impl Replacement {
         // One number per way, so that a search is a chain of minima without branches.
         let oldest = ages.enumerate().reduce(|a, b| if b.1 < a.1 { b } else { a });
         let (way, age) = oldest.expect("a set has ways");
-        if age >> 63 == 0 {
-            return way;
-        }
-        match self {
-            Self::Stamps => way,
-            Self::Tree(trees) => trees.victim(set),
-            Self::Policy(policy) => policy.victim(set),
+        match self.policy_mut() {
+            Some(policy) if age >> 63 != 0 => policy.victim(set),
+            _ => way,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! The caches of most machines of today go by it, and every hit turns pointers: so those of a set are the bits of one number,
 //! in which a use of a way sets and clears the same ones whatever they were.
 
-use super::Replacement;
+use super::{Policy, Replacement};
 use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::RandomStream;
 
@@ -93,8 +93,22 @@ impl TreePlru {
         }
     }
 
-    /// The way of `set` that makes room.
-    pub(super) fn victim(&self, set: usize) -> usize {
+    /// Nodes of a set that a state has room for.
+    fn nodes(&self) -> usize {
+        self.ways.next_power_of_two()
+    }
+}
+
+impl Policy for TreePlru {
+    fn hit(&mut self, set: usize, way: usize) {
+        self.use_frame(set * self.ways + way);
+    }
+
+    fn fill(&mut self, set: usize, way: usize) {
+        self.hit(set, way);
+    }
+
+    fn victim(&mut self, set: usize) -> usize {
         let set = &self.right[set * self.words..][..self.words];
         let mut at = (1, (0, self.ways));
         loop {
@@ -106,13 +120,7 @@ impl TreePlru {
         }
     }
 
-    /// Nodes of a set that a state has room for.
-    fn nodes(&self) -> usize {
-        self.ways.next_power_of_two()
-    }
-
-    /// Writes whether each node of each set points right.
-    pub(super) fn save(&self, out: &mut Writer) {
+    fn save(&self, out: &mut Writer) {
         let Self { right, paths: _, words, ways: _, shift: _ } = self;
         let (nodes, sets) = (self.nodes(), right.len() / words);
         out.list((0..sets * nodes).map(|of_all| {
@@ -121,8 +129,7 @@ impl TreePlru {
         }));
     }
 
-    /// As [`Replacement::restore`].
-    pub(super) fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
         let nodes = self.nodes();
         from.exactly(self.right.len() / self.words * nodes)?;
         for set in self.right.chunks_exact_mut(self.words) {
