@@ -99,6 +99,7 @@ def test_parts_and_captures_of_a_trace_are_told_apart(tmp_path: Path) -> None:
     for source in ("seeds", "parts", "captures"):
         low, high = found[source]["interval_95"]
         assert low <= found[source]["percent"] <= high and high > 0
+    assert found["seeds"]["percent"] > 0
     text = servsim("variability", traces[0], *options)
     assert "beyond seeds" in text.stdout and "one only" in text.stdout and " to " in text.stdout
 

@@ -106,7 +106,7 @@ def _show(found: dict[str, Any]) -> None:
         typer.echo(f"{b['station']}: {b['utilization']:.1%} busy ({spread}) without any request")
     if found["background"]:
         where = " and ".join(b["station"] for b in found["background"])
-        what = f"intervals of {where} are at {found['background'][0]['confidence']:.0%}, of others at 95%"
+        what = f"intervals of {where} are at {found['background'][0]['confidence']:.0%}"
         typer.echo(f"note: {what}: what runs besides requests is told only where it happens to be large", err=True)
     if presumed := found.get("presumed"):
         what = f"too few samples tell whether {' or '.join(presumed)} did anything besides requests"
