@@ -275,7 +275,7 @@ impl<W: WordMask> Parts<'_, W> {
         &mut self.frames[index]
     }
 
-    /// Marks frame `index` as used at `stamp`; `PLAIN` where the replacement goes by stamps.
+    /// Marks frame `index` as used at `stamp`; `PLAIN` where the replacement heeds no hits.
     #[inline(always)]
     pub fn use_frame<const PLAIN: bool>(&mut self, index: usize, stamp: u64) {
         self.frames[index].stamp = stamp;
@@ -315,9 +315,9 @@ impl<W: WordMask> Array<W> {
         Self { guesses: vec![0; MOST_GUESSES], pool: Some(Box::new(Pool::new(vec![0]))), ..array }
     }
 
-    /// Whether its replacement goes by the stamps of frames alone.
-    pub(crate) fn goes_by_stamps(&self) -> bool {
-        matches!(self.replacement, Replacement::Stamps)
+    /// Whether its replacement leaves nothing to be told of a hit but the stamp of the frame.
+    pub(crate) fn heeds_no_hits(&self) -> bool {
+        self.replacement.heeds_no_hits()
     }
 
     /// The parts that hits work on.

@@ -338,7 +338,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let run = Run::new(cpu, self.stays);
         let arrays = (&mut self.arrays[caches.clone()], &self.copies, &mut look_ups[caches]);
         let (any, full) = ((Lines::<false>(shift), field), (Lines::<true>(shift), field));
-        let (performed, missing) = if !arrays.0.iter().all(Array::goes_by_stamps) {
+        let (performed, missing) = if !arrays.0.iter().all(Array::heeds_no_hits) {
             run.over::<W, _, false, false, JOINED, BOUNDED>(any, arrays, records, follower, counts)
         } else if shift == W::LINE_SHIFT {
             run.over::<W, _, true, true, JOINED, BOUNDED>(full, arrays, records, follower, counts)

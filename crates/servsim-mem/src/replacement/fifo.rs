@@ -5,7 +5,7 @@ use crate::snapshot::{ranks, Damaged, Reader, Writer};
 use servsim_core::RandomStream;
 
 pub(super) fn make(sets: usize, ways: usize, _rng: RandomStream) -> Replacement {
-    Replacement::Policy(Box::new(Fifo { placed: vec![0; sets * ways], clock: 0, ways }))
+    Replacement::Fills(Box::new(Fifo { placed: vec![0; sets * ways], clock: 0, ways }))
 }
 
 #[derive(Debug)]
@@ -17,8 +17,6 @@ struct Fifo {
 }
 
 impl Policy for Fifo {
-    fn hit(&mut self, _set: usize, _way: usize) {}
-
     fn fill(&mut self, set: usize, way: usize) {
         self.clock += 1;
         self.placed[set * self.ways + way] = self.clock;

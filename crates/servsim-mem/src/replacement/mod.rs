@@ -19,8 +19,10 @@ use tree_plru::TreePlru;
 /// Replacement state of every set of one cache.
 pub trait Policy: Debug + Send {
     /// The block in `way` of `set` was used. Said again right after it changes nothing: runs of hits may say it once for
-    /// several.
-    fn hit(&mut self, set: usize, way: usize);
+    /// several. Not said to policies that go by fills alone ([`Replacement::Fills`]).
+    fn hit(&mut self, set: usize, way: usize) {
+        let _ = (set, way);
+    }
     /// A block was placed in `way` of `set`.
     fn fill(&mut self, set: usize, way: usize);
     /// The way of `set` that makes room.
@@ -41,6 +43,8 @@ pub enum Replacement {
     Stamps,
     /// By trees of pointers: a policy whose hits are told without a call.
     Tree(TreePlru),
+    /// By a policy whose state hits leave as it is.
+    Fills(Box<dyn Policy>),
     /// By another policy with state of its own.
     Policy(Box<dyn Policy>),
 }
@@ -63,11 +67,16 @@ pub fn by_name(name: &str, sets: usize, ways: usize, rng: RandomStream) -> Optio
 }
 
 impl Replacement {
+    /// Whether hits leave the state as it is.
+    pub fn heeds_no_hits(&self) -> bool {
+        matches!(self, Self::Stamps | Self::Fills(_))
+    }
+
     /// The block in frame `index` of a cache of so many ways was used.
     #[inline]
     pub fn hit_at(&mut self, index: usize, ways: usize) {
         match self {
-            Self::Stamps => {}
+            Self::Stamps | Self::Fills(_) => {}
             Self::Tree(trees) => trees.use_frame(index),
             Self::Policy(policy) => policy.hit(index / ways, index % ways),
         }
@@ -86,7 +95,7 @@ impl Replacement {
         match self {
             Self::Stamps => {}
             Self::Tree(trees) => trees.save(out),
-            Self::Policy(policy) => policy.save(out),
+            Self::Fills(policy) | Self::Policy(policy) => policy.save(out),
         }
     }
 
@@ -103,7 +112,7 @@ impl Replacement {
         match self {
             Self::Stamps => None,
             Self::Tree(trees) => Some(trees),
-            Self::Policy(policy) => Some(policy.as_mut()),
+            Self::Fills(policy) | Self::Policy(policy) => Some(policy.as_mut()),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::RandomStream;
 
 pub(super) fn make(_sets: usize, ways: usize, rng: RandomStream) -> Replacement {
-    Replacement::Policy(Box::new(Random { ways: ways as u64, rng }))
+    Replacement::Fills(Box::new(Random { ways: ways as u64, rng }))
 }
 
 #[derive(Debug)]
@@ -16,8 +16,6 @@ struct Random {
 }
 
 impl Policy for Random {
-    fn hit(&mut self, _set: usize, _way: usize) {}
-
     fn fill(&mut self, _set: usize, _way: usize) {}
 
     fn victim(&mut self, _set: usize) -> usize {
