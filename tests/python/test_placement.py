@@ -3,10 +3,13 @@
 import json
 import subprocess
 import sys
+from collections import Counter
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
+from servsim import Trace
 from servsim.errors import UsageError
 from servsim.simulation import simulate
 
@@ -85,6 +88,26 @@ def test_a_monitor_counts_in_every_replication_and_changes_nothing(folder: Path)
     assert watched == plain
 
 
+def test_parts_of_the_measured_transactions_are_counted_apart(tmp_path: Path) -> None:
+    program = 'mode = "simulator"\n[[filter]]\nstart = "0x0"\nsize = "1 TiB"\ngranularity = "2 MiB"\n'
+
+    def counted(parts: int, transactions: int) -> list[Counter[tuple[Any, ...]]]:
+        (tmp_path / "m.toml").write_text(f"parts = {parts}\n{program}")
+        window = {"warmup": 0, "transactions": transactions}
+        result = simulate(Trace.example().path, "brock-2001-2x4", monitor=tmp_path / "m.toml", **window)
+        histogram = result["replications"][0]["monitor"]["histogram"]
+        found: list[Counter[tuple[Any, ...]]] = [Counter() for _ in range(parts)]
+        rows = zip(*(histogram[name] for name in ("node", "processor", "address", "count")), strict=True)
+        for part, (*counter, count) in zip(histogram.get("part", repeat(1)), rows, strict=False):
+            found[part - 1][tuple(counter)] += count
+        return found
+
+    first, second = counted(2, 3)
+    assert first + second == counted(1, 3)[0]
+    # The first part ends with the first transaction, as a run of that alone does.
+    assert first == counted(1, 1)[0] and second.total() > 0
+
+
 WRONG = [
     ("--placement", 'node = "two"\n', "there is no two; this machine has 1 to 4"),
     ("--placement", "node = 9\n", "there is no 9; this machine has 1 to 4"),
@@ -100,6 +123,7 @@ WRONG = [
     ("--monitor", PROGRAM.replace("4 MiB", "4 GiB"), "the monitor has 524288"),
     ("--monitor", PROGRAM * 33, "33 filters; the monitor has 32"),
     ("--monitor", 'mode = "spy"\n' + PROGRAM, "accepted are card, simulator"),
+    ("--monitor", 'mode = "simulator"\nparts = 3\n' + PROGRAM, "and this run measures no number of them; leave out"),
 ]
 
 

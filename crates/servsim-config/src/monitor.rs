@@ -24,8 +24,11 @@ pub const DIRECTIONS: [&str; 2] = ["outbound", "inbound"];
 /// Who serves a transaction, in the order of the bits of a mask.
 pub const SERVED: [&str; 2] = ["memory", "cache"];
 
+/// Most parts of the measured transactions.
+pub const MOST_PARTS: u64 = 64;
+
 /// What the monitor counts.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonitorProgram {
     /// Local transactions and processors are seen as well, which no card could.
     pub simulator: bool,
@@ -33,6 +36,8 @@ pub struct MonitorProgram {
     pub filters: Vec<Filter>,
     /// Counters of whole filters.
     pub secondary: Vec<Secondary>,
+    /// Parts of the measured transactions that are counted apart.
+    pub parts: u64,
 }
 
 /// A range of addresses, and what of its traffic is counted.
@@ -103,12 +108,14 @@ impl Reader<'_> {
 
     fn program(&mut self, table: &dyn TableLike) -> MonitorProgram {
         let whole = self.place("the program");
-        self.tables.check_keys(table, &["mode", "filter", "secondary"], &whole);
+        self.tables.check_keys(table, &["mode", "parts", "filter", "secondary"], &whole);
         let mode = self.tables.text(table, "mode", &whole).unwrap_or_else(|| "card".into());
         if !["card", "simulator"].contains(&mode.as_str()) {
             self.fault(&self.place("mode"), &format!("unknown `{mode}`; accepted are card, simulator"));
         }
-        let mut program = MonitorProgram { simulator: mode == "simulator", ..MonitorProgram::default() };
+        let simulator = mode == "simulator";
+        let parts = self.parts(table, &whole, simulator);
+        let mut program = MonitorProgram { simulator, filters: Vec::new(), secondary: Vec::new(), parts };
         let filters = self.tables.all(table, "filter", self.file);
         if filters.is_empty() {
             self.fault(&self.place("filter"), "there is none, so nothing would be counted; write [[filter]]");
@@ -151,6 +158,19 @@ impl Reader<'_> {
             program.secondary.push(Secondary { filters, types });
         }
         program
+    }
+
+    /// Into how many parts the measured transactions are divided.
+    fn parts(&mut self, table: &dyn TableLike, whole: &str, simulator: bool) -> u64 {
+        let Some(parts) = self.number(table, "parts", whole) else { return 1 };
+        if !(1..=MOST_PARTS).contains(&parts) {
+            self.fault(&self.place("parts"), &format!("from 1 to {MOST_PARTS}"));
+        }
+        if !simulator && parts > 1 {
+            let what = "a card knows no transactions; leave it out, or use mode = \"simulator\"";
+            self.fault(&self.place("parts"), what);
+        }
+        parts
     }
 
     /// The bits of the words that are named; all of them without the key.

@@ -10,9 +10,12 @@ use servsim_mem::interconnect::{MonitorCounts, MonitorSpec, RegionFilter};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-/// Columns of a histogram; the last three, of granules within a page, are where the captured system had them.
-const COLUMNS: [&str; 9] =
-    ["filter", "node", "processor", "address", "count", "data", "virtual_address", "process", "offset"];
+/// Columns of a histogram; those from the virtual address on, of granules within a page, are where the captured system had
+/// them. The last is only told of programs with several parts.
+const COLUMNS: [&str; 10] =
+    ["filter", "node", "processor", "address", "count", "data", "virtual_address", "process", "offset", PART];
+/// The part of the measured transactions, from 1.
+const PART: &str = "part";
 
 /// Most names of what lies in a granule of several pages.
 const MOST_NAMES: usize = 3;
@@ -49,7 +52,34 @@ pub(crate) fn spec_of(program: &MonitorProgram, line: u64) -> MonitorSpec {
         simulator: program.simulator,
         filters: program.filters.iter().map(filter).collect(),
         secondary: program.secondary.iter().map(|c| (c.filters.clone(), c.types)).collect(),
+        part_ends: Vec::new(),
     }
+}
+
+/// Where the parts of the program in file `name` end, of so many transactions that are measured.
+///
+/// # Errors
+/// When they are fewer, or not counted.
+pub(crate) fn part_ends(
+    program: &MonitorProgram,
+    name: &str,
+    measured: Option<u64>,
+) -> Result<Vec<u64>, SimulateError> {
+    let parts = program.parts;
+    if parts == 1 {
+        return Ok(Vec::new());
+    }
+    let refuse = |found: &str| {
+        SimulateError::Usage(format!(
+            "{name}: parts: {parts} parts of the measured transactions, and {found}; leave out parts, or measure \
+             {parts} transactions or more (--transactions)"
+        ))
+    };
+    let measured = measured.ok_or_else(|| refuse("this run measures no number of them"))?;
+    if measured < parts {
+        return Err(refuse(&format!("this run measures {measured}")));
+    }
+    Ok((1..parts).map(|part| measured * part / parts).collect())
 }
 
 /// What counters say, with the names of the data that they stand for.
@@ -79,7 +109,10 @@ impl<'a> Telling<'a> {
     /// What one replication counted.
     pub fn tell(&mut self, counts: &MonitorCounts) -> Value {
         let mut columns: [Vec<Value>; COLUMNS.len()] = Default::default();
-        for (&(owner, counter), &count) in &counts.counters {
+        let by_part = counts.by_part();
+        let parts =
+            (1..).zip(&by_part).flat_map(|(part, counters)| counters.iter().map(move |one| (part, one)));
+        for (part, (&(owner, counter), &count)) in parts {
             let Some((number, address, granularity)) = self.granule(counter) else { continue };
             let (node, processor) = self.owner(owner);
             let data = self.called(address, granularity);
@@ -96,11 +129,13 @@ impl<'a> Telling<'a> {
                 place.map_or(Value::Null, |place| json!(format!("{:#x}", place.address))),
                 json!(place.and_then(|place| place.process)),
                 json!(offset.map(|offset| format!("{offset:#x}"))),
+                json!(part),
             ];
             columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
         }
+        let told = COLUMNS.iter().zip(columns).filter(|(name, _)| self.program.parts > 1 || **name != PART);
         let histogram: Map<String, Value> =
-            COLUMNS.iter().zip(columns).map(|(&name, column)| (name.into(), column.into())).collect();
+            told.map(|(&name, column)| (name.into(), column.into())).collect();
         let events = counts.events.iter().map(|event| {
             let address = self.granule(event.counter).map(|(_, address, _)| format!("{address:#x}"));
             let (node, processor) = self.owner(event.owner);

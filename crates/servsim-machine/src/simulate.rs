@@ -130,6 +130,9 @@ fn run_timing(
         window(start.as_ref().map_or(0, |(amount, start)| held.passed(*amount, start.transactions)))?;
     (model.transactions, model.warmup) = (window.transactions, window.warmup);
     model.references = window.references;
+    if let (Some(program), Some(file), Some(spec)) = (&monitor, &request.nodes.monitor, &mut model.monitor) {
+        spec.part_ends = monitored::part_ends(program, &file.name, window.transactions)?;
+    }
     let from = start.as_ref().map(|(_, start)| start);
     let replications = replicate(request, source.as_ref(), (&model, from), proceed)?;
     refuse_unbegun(window, &replications)?;

@@ -106,7 +106,7 @@ macro_rules! quantity {
 quantity!(
     /// A size in bytes.
     Bytes, "a size", "32 KiB",
-    [("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0)], "B"
+    [("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0), ("TiB", 1_099_511_627_776.0)], "B"
 );
 quantity!(
     /// A duration in processor clock cycles.
@@ -181,6 +181,8 @@ mod tests {
     fn sizes_read_and_print_in_the_largest_whole_unit() {
         assert_eq!("32 KiB".parse(), Ok(Bytes(32_768)));
         assert_eq!("2MiB".parse::<Bytes>().unwrap().to_string(), "2 MiB");
+        assert_eq!("1.5 TiB".parse::<Bytes>().unwrap().to_string(), "1536 GiB");
+        assert_eq!(Bytes(1 << 41).to_string(), "2 TiB");
         assert_eq!(Bytes(1500).to_string(), "1500 B");
         assert_eq!(Bytes(0).to_string(), "0 B");
     }

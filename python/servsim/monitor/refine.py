@@ -14,6 +14,7 @@ from servsim.machines import machine_text, resolve
 from servsim.monitor.filters import MOST_COUNTERS, Region, program, regions, size
 from servsim.run_options import RunOptions
 from servsim.simulation import simulate
+from servsim.units import bytes_of
 
 #: Bytes of a counter in each pass.
 GRANULES = (2 << 20, 4 << 10, 32)
@@ -125,9 +126,3 @@ def _by_address(histogram: Mapping[str, Any]) -> dict[int, int]:
         address = int(text, 16)
         counts[address] = counts.get(address, 0) + count
     return counts
-
-
-def bytes_of(text: str) -> int:
-    """Return a machine's size of a line, such as ``64 B``, in bytes."""
-    number, unit = text.split()
-    return int(float(number) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[unit])

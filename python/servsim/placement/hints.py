@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.classification import classify
-from servsim.monitor.refine import bytes_of
+from servsim.units import bytes_of
 
 #: What `classify` does not follow, and what shares nothing.
 _BESIDE = ("prefetch.policy=none", "tlb.entries=0")

@@ -11,12 +11,12 @@ const FILTER: &str = "[[filter]]\nstart = '0x0'\nsize = '16 MiB'\ngranularity = 
 #[test]
 fn a_whole_program_is_read() {
     let text = format!(
-        "mode = 'simulator'\n{FILTER}{FILTER}types = 'read, write-back'\ndirection = 'inbound'\nthreshold = 9\n\
+        "mode = 'simulator'\nparts = 4\n{FILTER}{FILTER}types = 'read, write-back'\ndirection = 'inbound'\nthreshold = 9\n\
          [[secondary]]\nfilters = '1 2'\n"
     );
     let program = read(&text).unwrap();
     let [first, second] = &program.filters[..] else { panic!("{program:?}") };
-    assert!(program.simulator);
+    assert_eq!((program.simulator, program.parts), (true, 4));
     assert_eq!((first.base, first.counters(), first.types, first.directions), (0, 4096, 31, 1));
     assert_eq!((second.base, second.types, second.directions, second.threshold), (4096, 0b10001, 2, Some(9)));
     assert_eq!((&program.secondary[0].filters[..], program.secondary[0].types), (&[0, 1][..], 31));
@@ -47,6 +47,13 @@ fn what_the_card_cannot_do_is_refused_with_a_remedy() {
         (format!("{FILTER}{}", "[[secondary]]\nfilters = 1\n".repeat(17)), "17 counters; the monitor has 16"),
         ("mode = 'card'\n".into(), "filter: there is none"),
         (format!("mode = 'crad'\n{FILTER}"), "mode: unknown `crad`; accepted are card, simulator"),
+        (
+            format!("parts = 2\n{FILTER}"),
+            "m.toml: parts: a card knows no transactions; leave it out, or use mode",
+        ),
+        (format!("mode = 'simulator'\nparts = 0\n{FILTER}"), "m.toml: parts: from 1 to 64"),
+        (format!("mode = 'simulator'\nparts = 65\n{FILTER}"), "m.toml: parts: from 1 to 64"),
+        (format!("mode = 'simulator'\nparts = 'two'\n{FILTER}"), "parts: `two` is no number"),
         (format!("secondary = 1\n{FILTER}"), "m.toml: write [[secondary]] for each secondary"),
         ("mode = \n".into(), "m.toml, line 1: "),
     ] {

@@ -166,6 +166,11 @@ impl Interconnect {
         self.monitor.iter_mut().for_each(|monitor| monitor.restart());
     }
 
+    /// So many transactions of the workload have been measured, which a monitor may count apart.
+    pub fn tell_monitor_of(&mut self, measured: u64) {
+        self.monitor.iter_mut().for_each(|monitor| monitor.measured(measured));
+    }
+
     /// What the monitor counted, if there is one.
     pub fn monitor_counts(&self) -> Option<&MonitorCounts> {
         self.monitor.as_ref().map(|monitor| &monitor.counts)

@@ -12,8 +12,8 @@ use crate::protocol::BusOp;
 use servsim_core::{CpuId, LineAddr, NodeId};
 use std::collections::BTreeMap;
 
-/// Bits of a counter.
-const COUNTER_BITS: u32 = 36;
+/// What a counter of 36 bits holds at most.
+const MOST_COUNT: u64 = (1 << 36) - 1;
 /// Thresholds that are told, the first; all are counted.
 const MOST_EVENTS: usize = 1000;
 
@@ -47,6 +47,8 @@ pub struct MonitorSpec {
     pub filters: Vec<RegionFilter>,
     /// Filters and types of each counter of whole filters.
     pub secondary: Vec<(Vec<usize>, u8)>,
+    /// Measured transactions at which a part of the run ends, ascending; none for the last part.
+    pub part_ends: Vec<u64>,
 }
 
 /// Number of the type of a transaction.
@@ -118,6 +120,8 @@ pub struct MonitorCounts {
     /// By owner and counter. The owner is a node, or a processor for what it asks in the mode of the simulator,
     /// where nodes follow processors.
     pub counters: BTreeMap<(usize, u64), u64>,
+    /// What they were at the end of each part of the run but the last.
+    pub at_part_ends: Vec<BTreeMap<(usize, u64), u64>>,
     /// By owner, the counters of whole filters.
     pub secondary: Vec<Vec<u64>>,
     /// Thresholds reached, the first of them.
@@ -126,6 +130,20 @@ pub struct MonitorCounts {
     pub events_in_all: u64,
     /// Transactions that a monitor saw, those of no filter with them.
     pub seen: u64,
+}
+
+impl MonitorCounts {
+    /// By part of the run, what its counters counted there.
+    pub fn by_part(&self) -> Vec<BTreeMap<(usize, u64), u64>> {
+        let ends = self.at_part_ends.iter().chain([&self.counters]);
+        let begins = [None].into_iter().chain(self.at_part_ends.iter().map(Some));
+        let counted = |(end, begin): (&BTreeMap<_, u64>, Option<&BTreeMap<_, u64>>)| {
+            let before = |key| begin.and_then(|begin| begin.get(key)).copied().unwrap_or(0);
+            let grown = end.iter().map(|(key, count)| (*key, count.wrapping_sub(before(key)) & MOST_COUNT));
+            grown.filter(|(_, count)| *count > 0).collect()
+        };
+        ends.zip(begins).map(counted).collect()
+    }
 }
 
 /// The monitors of all nodes.
@@ -152,6 +170,14 @@ impl Monitor {
         let owners = self.counts.secondary.len();
         let secondary = vec![vec![0; self.spec.secondary.len()]; owners];
         self.counts = MonitorCounts { secondary, ..MonitorCounts::default() };
+    }
+
+    /// So many transactions of the workload have been measured: a part may be over.
+    pub fn measured(&mut self, transactions: u64) {
+        let ended = self.counts.at_part_ends.len();
+        if self.spec.part_ends.get(ended).is_some_and(|end| transactions >= *end) {
+            self.counts.at_part_ends.push(self.counts.counters.clone());
+        }
     }
 
     /// Counts a transaction at every node that sees it.
@@ -185,7 +211,7 @@ impl Monitor {
         for filter in self.spec.filters.iter().filter(|filter| filter.types & bit != 0 && taken(filter)) {
             let counter = filter.base + ((traffic.line.0 - filter.first) >> filter.shift);
             let count = self.counts.counters.entry((owner, counter)).or_default();
-            *count = (*count + 1) & ((1 << COUNTER_BITS) - 1);
+            *count = (*count + 1) & MOST_COUNT;
             if filter.threshold == Some(*count) {
                 self.counts.events_in_all += 1;
                 if self.counts.events.len() < MOST_EVENTS {
@@ -217,7 +243,12 @@ mod tests {
             base: 7,
             threshold: Some(1),
         };
-        let spec = MonitorSpec { simulator: false, filters: vec![filter], secondary: vec![(vec![0], 1)] };
+        let spec = MonitorSpec {
+            filters: vec![filter],
+            secondary: vec![(vec![0], 1)],
+            part_ends: vec![2, 3],
+            ..MonitorSpec::default()
+        };
         let mut monitor = Monitor::new(spec, 2, 2);
         let remote = Traffic {
             time: 0,
@@ -239,5 +270,23 @@ mod tests {
         assert_eq!((seen(1), seen(2), seen(3)), ((most, 0), (0, 0), (1, 1)), "68,719,476,735 is the most");
         assert_eq!(monitor.counts.events[0].time, 3, "a threshold is told again after the turn");
         assert_eq!(monitor.counts.secondary[0], [3]);
+    }
+
+    #[test]
+    fn parts_end_with_transactions_and_add_up_across_the_turn_of_a_counter() {
+        let mut monitor = Monitor::new(MonitorSpec { part_ends: vec![2, 3], ..MonitorSpec::default() }, 2, 2);
+        let mut counted = |transactions, counters: &[(u64, u64)]| {
+            monitor.counts.counters.extend(counters.iter().map(|(counter, count)| ((0, *counter), *count)));
+            monitor.measured(transactions);
+            monitor.counts.at_part_ends.len()
+        };
+        let ended = [(1, 5), (2, MOST_COUNT), (3, 1)].map(|(ended, count)| counted(ended, &[(7, count)]));
+        assert_eq!((ended, counted(4, &[(9, 2)])), ([0, 1, 2], 2), "the last part has no end");
+        let parts = monitor.counts.by_part();
+        let only =
+            |counts: &[(u64, u64)]| counts.iter().map(|(counter, count)| ((0, *counter), *count)).collect();
+        assert_eq!(parts, [only(&[(7, MOST_COUNT)]), only(&[(7, 2)]), only(&[(9, 2)])]);
+        monitor.restart();
+        assert_eq!(monitor.counts.by_part(), [BTreeMap::new()]);
     }
 }

@@ -336,7 +336,7 @@ fn a_monitor_counts_what_the_machine_does() {
     let run = |simulator, seed| {
         let more = MessageSpec { jitter: 300, ..MessageSpec::default() };
         let mut bench = Bench::new(more, seed);
-        bench.joined.watch(&MonitorSpec { simulator, filters: filters.clone(), secondary: Vec::new() });
+        bench.joined.watch(&MonitorSpec { simulator, filters: filters.clone(), ..MonitorSpec::default() });
         bench.run(&mut RandomStream::new(seed, "message machine"), 4000);
         let counts = bench.joined.node_counts().expect("it has nodes");
         (counts, bench.joined.monitor_counts().expect("it is watched").counters.clone())

@@ -221,8 +221,12 @@ fn a_monitor_counts_what_the_log_of_transactions_holds() {
     for (simulator, policy) in
         [(false, PagePolicy::FirstTouch), (false, PagePolicy::Remote), (true, PagePolicy::Striped)]
     {
-        let program =
-            MonitorSpec { simulator, filters: filters.clone(), secondary: vec![(vec![1, 2], 0b00001)] };
+        let program = MonitorSpec {
+            simulator,
+            filters: filters.clone(),
+            secondary: vec![(vec![1, 2], 0b00001)],
+            ..MonitorSpec::default()
+        };
         let (all, joined, _) = perform_watched(&spec(policy, 0), 4000, 7, Some(&program));
         let homes = homes(&all, policy);
         let log: Vec<(Traffic, u64)> = all
@@ -265,7 +269,7 @@ fn a_monitor_changes_nothing() {
         base: 0,
         threshold: None,
     }];
-    let program = MonitorSpec { simulator: false, filters, secondary: Vec::new() };
+    let program = MonitorSpec { filters, ..MonitorSpec::default() };
     let spec = spec(PagePolicy::FirstTouch, 8);
     let ((_, bare, last), (_, watched, end)) =
         (perform(&spec, 2000, 3), perform_watched(&spec, 2000, 3, Some(&program)));
