@@ -5,6 +5,8 @@ import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +257,50 @@ def test_what_is_measured_was_not_learnt_from(own: Path, monkeypatch: pytest.Mon
     for one in measured:
         assert one["seed"] > 7 and (one["warmup"], one["transactions"]) == (101, 50)
     assert ["placement" in one for one in measured] == [False, True]
+
+
+def test_a_prediction_holds_for_fetches_that_it_was_not_drawn_from(own: Path) -> None:
+    run = learn(own / "t.txt", own / "four.toml", overrides=["node.placement=striped"])
+    pages = 64
+    lines = int(run.fetched.sum()) // (4 * pages)
+
+    def predicted(owners: Sequence[Sequence[int]], *, held_out: bool = True) -> tuple[float, float]:
+        """Remote share and gain where each page is fetched from by one processor in each of four parts, -1: by none."""
+        each = lines * pages / sum(owner >= 0 for owner in owners[0])
+        fetched = np.array([[[each * (owner == cpu) for owner in part] for cpu in range(4)] for part in owners])
+        whole = fetched if held_out else fetched.sum(axis=0, keepdims=True)
+        found = plan(replace(run, fetched_in=whole.astype(np.uint32)), swaps=False)
+        return found.remote_share, run.time / found.time - 1
+
+    dealt = [page % 4 for page in range(pages)]
+    assert predicted([dealt] * 4) == predicted([dealt] * 4, held_out=False), "what never changes is known"
+    assert predicted([dealt] * 4)[0] == 0
+    # Every part has pages of its own: a placement drawn from others says nothing of them.
+    apart = [[owner if page // 16 == part else -1 for page, owner in enumerate(dealt)] for part in range(4)]
+    assert predicted(apart) == (pytest.approx(0.75, abs=0.01), pytest.approx(0, abs=0.01))
+    assert predicted(apart, held_out=False)[0] == 0, "though it fits them"
+    # Pages go round: whoever fetched from one in three parts does not in the fourth.
+    round_ = [[(page + part) % 4 for page in range(pages)] for part in range(4)]
+    remote, gain = predicted(round_)
+    assert remote == 1 and gain < -0.05
+    assert predicted(round_, held_out=False)[0] == 0.75
+
+
+def test_threads_of_a_core_group_are_exchanged_together(own: Path) -> None:
+    two = ["node.placement=striped", "processors=8", "node.count=2"]
+    run = learn(own / "t.txt", own / "four.toml", overrides=two)
+    assert run.nodes == [0, 0, 0, 0, 1, 1, 1, 1]
+    # Processors 0, 1, 4 and 5 fetch the same pages, and 2, 3, 6 and 7 others.
+    fetched = np.array([[[9, 9, 0, 0] if cpu % 4 < 2 else [0, 0, 9, 9] for cpu in range(8)]], dtype=np.uint32)
+
+    def taken(groups: int) -> list[int]:
+        machine = {**run.result["machine"], "group": {"count": str(groups)}}
+        return plan(replace(run, fetched_in=fetched, result={**run.result, "machine": machine}), swaps=True).taken
+
+    assert sorted(taken(1)[:4]) in ([0, 1, 4, 5], [2, 3, 6, 7])
+    assert sorted(taken(4)[:4]) in ([0, 1, 4, 5], [2, 3, 6, 7]), "pairs that belong together"
+    assert taken(4)[::2] == [one - 1 for one in taken(4)[1::2]]
+    assert taken(2) == list(range(8)), "neither node is better for either group"
 
 
 def test_what_a_node_serves_itself_is_no_loss_by_messages(tmp_path: Path) -> None:

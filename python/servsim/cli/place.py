@@ -89,6 +89,11 @@ def _known(entry: dict[str, Any]) -> str:
     return f"{_percent(mean)} ({100 * interval[0]:.1f} to {100 * interval[1]:.1f}, n = {entry['n']})"
 
 
+def _beside(loss: float) -> str:
+    """Return how much less than the advice something else gains, in points."""
+    return f"{abs(100 * loss):.1f} points {'less' if loss >= 0 else 'more'} than the advice"
+
+
 def _window(window: dict[str, Any] | None) -> str:
     return f"transactions {window['first']:,} to {window['last']:,}, " if window else ""
 
@@ -97,7 +102,8 @@ def _text(found: dict[str, Any], output: Path | None) -> list[str]:
     """Return the gain, predicted and measured, and what goes where."""
     predicted, measured, learnt = found["predicted"], found["measured"], found["learnt"]
     lines = [f"{found['trace']['name']} on {found['machine']['name']}"]
-    lines.append(f"learnt from {_window(learnt['window'])}seed {learnt['seed']}")
+    held_out = f"; each of {learnt['parts']} parts is predicted from the others" if learnt["parts"] > 1 else ""
+    lines.append(f"learnt from {_window(learnt['window'])}seed {learnt['seed']}{held_out}")
     if not found["advised"]:
         lines += [
             "",
@@ -117,7 +123,7 @@ def _text(found: dict[str, Any], output: Path | None) -> list[str]:
     lines += [
         "",
         f"Nearest that numactl can say of a whole process: {one['command']}",
-        f"  predicted gain {_percent(one['predicted_gain'])}, {100 * one['loss']:.1f} points less than the advice",
+        f"  predicted gain {_percent(one['predicted_gain'])}, {_beside(one['loss'])}",
     ]
     if output is None:
         lines += ["", "With -o FILE the placement file is written, for `servsim simulate --placement FILE`."]

@@ -22,6 +22,8 @@ from servsim.statistics.intervals import reported
 LEAST_GAIN = 0.05
 #: Share of a node's memory from which on named pages leave no room for others.
 FULL = 0.95
+#: Parts of what is learnt from that are held out in turn, so that what is predicted was not seen.
+PARTS = 4
 #: Transactions from which on a trace is long enough to be learnt from and measured in different parts.
 ENOUGH = 8
 
@@ -79,18 +81,21 @@ def advise(
     # Not to the end: users have no more work there, and processors are idle.
     second: dict[str, int] = {"warmup": held // 2, "transactions": held // 4} if parts else {}
     common: dict[str, Any] = {"format": format, "overrides": overrides}
+    # Where the same references are learnt from and measured, having seen them is no mistake.
+    held_out = min(PARTS, first["transactions"]) if first else 1
 
     def began(what: str, window: Mapping[str, int], runs: int = 1) -> dict[str, Any]:
         return {**window} if stage is None else {**window, "progress": stage(what, runs, window)}
 
-    described = learn(trace, machine, **common, seed=seed, **began("learning, as described", first))
+    described = learn(trace, machine, **common, parts=held_out, seed=seed, **began("learning, as described", first))
     node = described.result["machine"]["node"]
     dealt = tasks_dealt(info)
     candidates = [(node["threads"], plan(described, swaps=node["threads"] == "pinned" and _alone(described, dealt)))]
     if node["threads"] == "free":
         order = "pinned" if _alone(described, dealt) else "fill"
         with _file(_rest(node) + f'\n[threads]\norder = "{order}"\n') as file:
-            bound = learn(trace, machine, **common, seed=seed, placement=file, **began("learning, tasks bound", first))
+            told = began("learning, tasks bound", first)
+            bound = learn(trace, machine, **common, parts=held_out, seed=seed, placement=file, **told)
         candidates.append((order, plan(bound, swaps=order == "pinned" and bool(dealt))))
     order, best = min(candidates, key=lambda one: one[1].time)
     gain = described.time / best.time - 1
@@ -100,7 +105,7 @@ def advise(
         "schema": "servsim.place/1",
         "trace": described.result["trace"],
         "machine": described.result["machine"],
-        "learnt": {"seed": seed, "window": described.result["options"]["window"]},
+        "learnt": {"seed": seed, "window": described.result["options"]["window"], "parts": held_out},
         "predicted": {
             "gain": gain,
             "remote_share": {"before": _share(described), "after": best.remote_share},

@@ -1,6 +1,7 @@
 """What one monitored run says of pages: who fetches which from memory, and what a fetch costs from node to node."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ class Learnt:
         The run, schema ``servsim.simulate/1``.
     pages : list of Page
         The pages that were fetched from.
-    fetched : array of processors by pages
-        Lines that a processor fetched from the memory of each page's node.
+    fetched_in : array of parts by processors by pages
+        Lines that a processor fetched from the memory of each page's node, in each part of the measured transactions.
     distances : array of nodes by nodes
         Mean cycles of a fetch, by asker and home, its waits included.
     nodes : list of int
@@ -43,11 +44,17 @@ class Learnt:
 
     result: dict[str, Any]
     pages: list[Page]
-    fetched: NDArray[np.float64]
+    fetched_in: NDArray[np.uint32]
     distances: NDArray[np.float64]
     nodes: list[int]
     names: list[str]
     per_cpu: bool
+
+    @cached_property
+    def fetched(self) -> NDArray[np.float64]:
+        """Lines that a processor fetched from the memory of each page's node: processors by pages."""
+        whole: NDArray[np.float64] = self.fetched_in.sum(axis=0, dtype=float)
+        return whole
 
     @property
     def replication(self) -> dict[str, Any]:
@@ -86,14 +93,15 @@ def _matrix(result: dict[str, Any], key: str) -> NDArray[np.float64]:
     return values
 
 
-def learn(trace: str | Path, machine: str | Path, **options: Any) -> Learnt:
+def learn(trace: str | Path, machine: str | Path, *, parts: int = 1, **options: Any) -> Learnt:
     """Run once and count fetches of all pages by processor, from memory and from caches apart.
 
-    The options are those of `servsim.simulation.simulate`, with ``placement`` as a path.
+    Fetches of so many ``parts`` of the measured transactions are counted apart. The other options are those of
+    `servsim.simulation.simulate`, with ``placement`` as a path.
     """
     # Nearly 2 GiB of pages, and a few counters beside them.
     whole = Region(0, (MOST_COUNTERS - 1024) * PAGE)
-    result = _count(trace, machine, [whole], options)
+    result = _count(trace, machine, [whole], parts, options)
     if sum(_histogram(result)["count"]) < COVERED * _matrix(result, "memory_reads").sum():
         # Memory is larger than that: first 2 MiB granules, then the pages of the busiest.
         text = program([Region(0, (MOST_COUNTERS // 2) << 21)], 2 << 20, "simulator", [_SERVED])
@@ -102,8 +110,9 @@ def learn(trace: str | Path, machine: str | Path, **options: Any) -> Learnt:
         histogram = coarse["replications"][0]["monitor"]["histogram"]
         for text, count in zip(histogram["address"], histogram["count"], strict=True):
             counts[int(text, 16)] = counts.get(int(text, 16), 0) + count
-        result = _count(trace, machine, regions(counts, 2 << 20, PAGE, 31, MOST_COUNTERS - 1024), options)
-    return _learnt(result)
+        chosen = regions(counts, 2 << 20, PAGE, 31, MOST_COUNTERS - 1024)
+        result = _count(trace, machine, chosen, parts, options)
+    return _learnt(result, parts)
 
 
 #: Fetches that a memory serves: what depends on where pages lie.
@@ -112,8 +121,11 @@ _SERVED = 'types = "read read-exclusive"\nserved = "memory"'
 _OF_PER_CPU = f'\n[[filter]]\nstart = "{PER_CPU:#x}"\nsize = "2 MiB"\ngranularity = "2 MiB"\n'
 
 
-def _count(trace: str | Path, machine: str | Path, chosen: list[Region], options: dict[str, Any]) -> dict[str, Any]:
-    return run(trace, machine, program(chosen, PAGE, "simulator", [_SERVED]) + _OF_PER_CPU, **options)
+def _count(
+    trace: str | Path, machine: str | Path, chosen: list[Region], parts: int, options: dict[str, Any]
+) -> dict[str, Any]:
+    text = program(chosen, PAGE, "simulator", [_SERVED]) + _OF_PER_CPU
+    return run(trace, machine, f"parts = {parts}\n{text}", **options)
 
 
 def _histogram(result: dict[str, Any]) -> dict[str, list[Any]]:
@@ -123,7 +135,7 @@ def _histogram(result: dict[str, Any]) -> dict[str, list[Any]]:
     return {name: [column[at] for at in kept] for name, column in histogram.items()}
 
 
-def _learnt(result: dict[str, Any]) -> Learnt:
+def _learnt(result: dict[str, Any], parts: int) -> Learnt:
     histogram = _histogram(result)
     processors = len(result["replications"][0]["processors"])
     index: dict[str, int] = {}
@@ -132,8 +144,9 @@ def _learnt(result: dict[str, Any]) -> Learnt:
     fetched = []
     columns = ("address", "processor", "node", "count", "data", "virtual_address", "process", "offset")
     nodes = _nodes(result, processors)
-    for address, processor, node, count, data, virtual, process, offset in zip(
-        *(histogram[name] for name in columns), strict=True
+    of_part = histogram.get("part", [1] * len(histogram["count"]))
+    for part, address, processor, node, count, data, virtual, process, offset in zip(
+        of_part, *(histogram[name] for name in columns), strict=True
     ):
         if address not in index:
             index[address] = len(pages)
@@ -145,13 +158,13 @@ def _learnt(result: dict[str, Any]) -> Learnt:
             else:
                 pages.append(Page("", "", int(address, 16)))
         nodes[processor] = node - 1
-        fetched.append((processor, index[address], count))
-    by_processor = np.zeros((processors, len(pages)))
-    for processor, page, count in fetched:
-        by_processor[processor, page] += count
+        fetched.append((part - 1, processor, index[address], count))
+    by_part = np.zeros((parts, processors, len(pages)), dtype=np.uint32)
+    for part, processor, page, count in fetched:
+        by_part[part, processor, page] += count
     everything = result["replications"][0]["monitor"]["histogram"]["address"]
     per_cpu = any(int(address, 16) >= PER_CPU for address in everything)
-    return Learnt(result, pages, by_processor, _distances(result), nodes, names, per_cpu)
+    return Learnt(result, pages, by_part, _distances(result), nodes, names, per_cpu)
 
 
 def _nodes(result: dict[str, Any], processors: int) -> list[int]:
