@@ -348,7 +348,16 @@ def test_a_run_tells_percentiles_of_reads_and_of_writes(trace: Path, tmp_path: P
 
 
 def test_the_interval_of_a_move_holds_the_error_of_the_model_where_that_was_tested(trace: Path) -> None:
-    what = disk.reorganize(str(trace), blocks=50)[0]["results"][0]["prediction"]
-    assert what["model_error_percent"] == 5.0 and what["half_width_percent"] >= 5.0
-    what = disk.reorganize(str(trace), blocks=50, load=1.2)[0]["results"][0]["prediction"]
-    assert what["model_error_percent"] is None and what["half_width_percent"] < 5.0
+    for load, tested in ((1.0, 5.0), (1.2, None)):
+        found = disk.reorganize(str(trace), blocks=50, load=load)[0]["results"][0]
+        for what in (found["prediction"], found["held_out"]):
+            assert what["model_error_percent"] == tested and (what["half_width_percent"] >= 5.0) == (load == 1.0)
+
+
+def test_a_move_is_told_for_requests_that_its_map_is_not_drawn_from(trace: Path) -> None:
+    printed = servsim("disk", "reorganize", str(trace), "--blocks", "50", "--policy", "organ-pipe").stdout
+    (found,) = disk.reorganize(str(trace), blocks=50, policies=["organ-pipe"])[0]["results"]
+    told, own = found["held_out"], found["prediction"]
+    assert told["before_ms"] == own["before_ms"] and told["covered"] < own["covered"]
+    assert f"mean response {told['change_percent']:+.2f} % (95 % interval" in printed
+    assert f"{own['change_percent']:+.2f} % of the very requests" in printed

@@ -16,7 +16,8 @@ use servsim_disk::evaluate::{at_load_pooled, replications};
 use servsim_disk::metrics::demerit::demerit_percent;
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::DeviceModel;
-use servsim_disk::reorganize::{covered, plan, predict, Policy};
+use servsim_disk::moves::{Prediction, Unmoved};
+use servsim_disk::reorganize::{covered, plan, Policy};
 use servsim_disk::request::Request;
 use servsim_oracle::drive::{workload, Drive, Job, Order, Words};
 use std::fmt::Write;
@@ -39,7 +40,7 @@ fn mean_us(requests: &[Request]) -> f64 {
 }
 
 /// Jobs of which many go to a set of hot blocks.
-fn heated(drive: &Drive, mean_gap_us: f64, seed: u64) -> Vec<Job> {
+fn heated(drive: &Drive, requests: usize, mean_gap_us: f64, seed: u64) -> Vec<Job> {
     let mut words = Words(seed ^ 0x4077);
     let blocks = 100 + words.below(1400);
     let (share, power) = (0.3 + 0.55 * words.unit(), 1.0 + 2.0 * words.unit());
@@ -60,7 +61,7 @@ fn heated(drive: &Drive, mean_gap_us: f64, seed: u64) -> Vec<Job> {
             job
         }
     };
-    workload(drive, REQUESTS, mean_gap_us, seed).into_iter().map(heat).collect()
+    workload(drive, requests, mean_gap_us, seed).into_iter().map(heat).collect()
 }
 
 /// Mean response in us where requests never meet: the scale of a load.
@@ -95,42 +96,77 @@ impl Errors {
 /// Share of moves that must lie within the interval told.
 const COVERED: f64 = 0.9;
 
-/// Predictions of moves against what they do; whether as many as must be lie within their intervals.
+/// Predictions of moves against what they do, to the requests that the map is drawn from and to as many that come after
+/// them; whether as many as must be lie within their intervals.
 fn moves(seeds: std::ops::Range<u64>) -> bool {
     println!("hot blocks: predicted and true change of the mean response, percent");
-    let (mut errors, mut wrong, mut within) = (Errors::default(), 0, 0);
+    let (mut own, mut next) = (Told::default(), Told::default());
+    let mut as_own = Errors::default();
     for seed in seeds {
         let drive = Drive::at_random(seed);
-        let alone_us = alone_us(&drive, &heated(&drive, 50_000.0, seed));
+        let alone_us = alone_us(&drive, &heated(&drive, REQUESTS, 50_000.0, seed));
         for (order, turn) in ORDERS.into_iter().zip(0..) {
             let gap_us = alone_us * [6.0, 3.0, 2.0][(seed % 3) as usize];
-            let jobs = heated(&drive, gap_us, seed * 2 + turn);
-            let before = truth(&drive, &jobs, order, 1.0);
+            let jobs = heated(&drive, 2 * REQUESTS, gap_us, seed * 2 + turn);
+            let (jobs, later) = jobs.split_at(REQUESTS);
+            let before = truth(&drive, jobs, order, 1.0);
             let map = plan(&before, 1000, Policy::HotBlock);
-            let moved: Vec<Job> = jobs.iter().map(|job| Job { lba: map.sector(job.lba), ..*job }).collect();
-            let real = 100.0 * (mean_us(&truth(&drive, &moved, order, 1.0)) / mean_us(&before) - 1.0);
+            let change = |jobs: &[Job]| {
+                let moved: Vec<Job> =
+                    jobs.iter().map(|job| Job { lba: map.sector(job.lba), ..*job }).collect();
+                let [old, new] = [jobs, &moved].map(|jobs| mean_us(&truth(&drive, jobs, order, 1.0)));
+                100.0 * (new / old - 1.0)
+            };
             let model = fitted(&before, true);
-            let said = predict(&model, &before, &map, covered(&before, 1000), 1.0, 1).expect("a load");
-            let (half, said) = (said.half_width_percent, said.change_percent);
-            let inside = (said - real).abs() <= half;
-            let mark = if inside { "" } else { "  OUTSIDE" };
-            println!("  drive {seed:3} {order:?} gaps {gap_us:6.0} us: {said:+6.1} +-{half:.1}, truth {real:+6.1}{mark}");
-            within += usize::from(inside);
-            errors.0.push(said - real);
-            // Where next to nothing changes, a sign says nothing.
-            wrong += usize::from(said * real < 0.0 && real.abs() > 1.0);
+            let unmoved = Unmoved::of(&model, &before, 1.0, 1).expect("a load");
+            let said = unmoved.by_map(&map, covered(&before, 1000)).expect("a load");
+            let held_out = unmoved.held_out(1000, Policy::HotBlock).expect("a load");
+            let what = format!("drive {seed:3} {order:?} gaps {gap_us:6.0} us");
+            own.add(&what, &said, change(jobs));
+            let real = change(later);
+            next.add(&format!("  its next requests {:25}", ""), &held_out, real);
+            as_own.0.push(said.change_percent - real);
         }
     }
-    let count = errors.0.len();
-    errors.print("hot blocks, points", 5.0);
-    println!("wrong sign: {wrong}");
-    let share = within as f64 / count as f64;
-    println!(
-        "within the interval told: {within} of {count} ({:.1} %; {:.0} % wanted)",
-        100.0 * share,
-        100.0 * COVERED
-    );
-    share >= COVERED
+    as_own.print("next, said of its own, points", 5.0);
+    let [own, next] =
+        [("hot blocks, points", own), ("next, held out, points", next)].map(|(what, told)| told.print(what));
+    own >= COVERED && next >= COVERED
+}
+
+/// Predictions beside what was true.
+#[derive(Default)]
+struct Told {
+    errors: Errors,
+    within: usize,
+    wrong: usize,
+}
+
+impl Told {
+    fn add(&mut self, what: &str, said: &Prediction, real: f64) {
+        let (half, said) = (said.half_width_percent, said.change_percent);
+        let inside = (said - real).abs() <= half;
+        let mark = if inside { "" } else { "  OUTSIDE" };
+        println!("  {what}: {said:+6.1} +-{half:.1}, truth {real:+6.1}{mark}");
+        self.within += usize::from(inside);
+        self.errors.0.push(said - real);
+        // Where next to nothing changes, a sign says nothing.
+        self.wrong += usize::from(said * real < 0.0 && real.abs() > 1.0);
+    }
+
+    /// Prints them; returns the share within their intervals.
+    fn print(self, what: &str) -> f64 {
+        let (count, within) = (self.errors.0.len(), self.within);
+        self.errors.print(what, 5.0);
+        let share = within as f64 / count as f64;
+        println!(
+            "wrong sign: {}; within the interval told: {within} of {count} ({:.1} %; {:.0} % wanted)",
+            self.wrong,
+            100.0 * share,
+            100.0 * COVERED
+        );
+        share
+    }
 }
 
 /// The same drive to one who knows nothing of angles.

@@ -24,6 +24,7 @@ pub mod lines;
 pub mod mechanics;
 pub mod metrics;
 pub mod models;
+pub mod moves;
 mod observed;
 pub mod order;
 pub mod platters;

@@ -1,4 +1,4 @@
-//! Moving hot data together, and what it would bring.
+//! Moving hot data together: policies, and the maps of blocks that they make. What a map brings: [`crate::moves`].
 //!
 //! `hot-block` is the paper's policy (section 4.2): the N hottest blocks of eight sectors go to the
 //! outer edge, hottest first. `organ-pipe` (Wong 1980) puts the hottest block in the middle of the
@@ -7,19 +7,12 @@
 //! it is one-to-one whatever the policy.
 
 use crate::error::{suggestion, ModelError};
-use crate::models::{DeviceModel, Model};
-use crate::request::{arrival_seeks, Request, DEVICE_SECTORS};
-use crate::simulate::{closed_loop, responses_us};
-use serde::Serialize;
+use crate::request::{Request, DEVICE_SECTORS};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 /// Sectors a block, as in the paper.
 pub const BLOCK_SECTORS: u64 = 8;
-/// Replications of a prediction.
-const REPLICATIONS: u64 = 8;
-/// Two-sided 95 % point of Student's t with 7 degrees of freedom.
-const T_95: f64 = 2.365;
 
 /// How the hottest blocks are placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,96 +187,6 @@ impl Placement {
         self.place_of.insert(other, from);
         self.block_at.insert(from, other);
     }
-}
-
-/// What a move does to the seeks, by arithmetic, and to times, by prediction.
-#[derive(Debug, Clone, Serialize)]
-pub struct Prediction {
-    /// Blocks that move.
-    pub moved_blocks: usize,
-    /// Share of requests that begin in the hottest blocks.
-    pub covered: f64,
-    /// Change of the total start-to-start seek distance in arrival order, percent.
-    pub seek_distance_change_percent: f64,
-    /// Share of requests with seek 0 before.
-    pub zero_seek_before: f64,
-    /// Share of requests with seek 0 after.
-    pub zero_seek_after: f64,
-    /// Predicted mean response before, ms.
-    pub before_ms: f64,
-    /// Predicted mean response after, ms.
-    pub after_ms: f64,
-    /// Predicted change of the mean response, percent; mean of the replications.
-    pub change_percent: f64,
-    /// Half width of its 95 % interval, percent points: of the draws and, where that was tested, of the model.
-    pub half_width_percent: f64,
-    /// The part of the model in it, percent points; `None` where it was never tested.
-    pub model_error_percent: Option<f64>,
-    /// Replications.
-    pub replications: u64,
-    /// Share of requests unlike any in the training part, after the move.
-    pub outside_support: f64,
-    /// Whether the model knows blocks by their place, and so mistakes a block for what lay there
-    /// before; fit with [`crate::models::fit::FitOptions::movable`].
-    pub bound_to_place: bool,
-}
-
-/// Error of the default model, percent points, at the trace's own load: of 144 moves of hot blocks on random
-/// drives not looked at before 141 were within it, of 96 others 91 (docs/parts/disk.md).
-const MODEL_ERROR: f64 = 5.0;
-
-/// Predicts what `map` would do to `requests` (one device, in arrival order) with `model`.
-///
-/// # Errors
-/// When `load` is no positive number.
-pub fn predict(
-    model: &DeviceModel,
-    requests: &[Request],
-    map: &BlockMap,
-    covered: f64,
-    load: f64,
-    seed: u64,
-) -> Result<Prediction, ModelError> {
-    let moved = map.apply(requests);
-    let mean = |requests: &[Request], seed| -> Result<f64, ModelError> {
-        Ok(crate::metrics::mean(&responses_us(&closed_loop(model, requests, load, seed)?)) * 1e-3)
-    };
-    let (mut before, mut after, mut changes) = (0.0, 0.0, Vec::new());
-    for replication in 0..REPLICATIONS {
-        let seed = seed.wrapping_add(replication);
-        let (old, new) = (mean(requests, seed)?, mean(&moved, seed)?);
-        changes.push(100.0 * (new / old - 1.0));
-        before += old / REPLICATIONS as f64;
-        after += new / REPLICATIONS as f64;
-    }
-    let change = crate::metrics::mean(&changes);
-    let variance = changes.iter().map(|x| (x - change).powi(2)).sum::<f64>() / (REPLICATIONS - 1) as f64;
-    let distance = |requests: &[Request]| {
-        arrival_seeks(requests).iter().map(|seek| seek.unsigned_abs() as f64).sum::<f64>()
-    };
-    let bound_to_place = matches!(&model.model, Model::Forest(forest) if forest.uses_place());
-    let as_tested = matches!(model.model, Model::Forest(_)) && model.server.slots == 1 && !bound_to_place;
-    let model_error = (as_tested && (load - 1.0).abs() < 1e-9).then_some(MODEL_ERROR);
-    let zero = |requests: &[Request]| {
-        arrival_seeks(requests).iter().skip(1).filter(|seek| **seek == 0).count() as f64
-            / requests.len().max(1) as f64
-    };
-    Ok(Prediction {
-        moved_blocks: map.len(),
-        covered,
-        seek_distance_change_percent: 100.0 * (distance(&moved) / distance(requests).max(1.0) - 1.0),
-        zero_seek_before: zero(requests),
-        zero_seek_after: zero(&moved),
-        before_ms: before,
-        after_ms: after,
-        change_percent: change,
-        half_width_percent: (T_95 * (variance / REPLICATIONS as f64).sqrt())
-            .hypot(model_error.unwrap_or(0.0)),
-        model_error_percent: model_error,
-        replications: REPLICATIONS,
-        outside_support: crate::evaluate::outside(model, &moved, 0),
-        bound_to_place,
-    })
 }
 
 /// Share of `requests` that begin in the `count` hottest blocks.

@@ -275,7 +275,9 @@ def reorganize(
     Returns
     -------
     result : dict
-        ``results``, one for each device and policy, with the predicted change and its interval.
+        ``results``, one for each device and policy, with the predicted change and its interval: ``held_out`` for
+        requests that the map is not drawn from (each of ``parts`` parts of the trace is moved by the map of the
+        others), ``prediction`` for the very requests that it is drawn from.
     maps : list of (device, policy, text)
         The block maps.
     """

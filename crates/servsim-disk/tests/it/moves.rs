@@ -8,8 +8,9 @@ use servsim_disk::features::Command;
 use servsim_disk::mechanics;
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::{file, Model};
+use servsim_disk::moves::{predict, Unmoved};
 use servsim_disk::order::{services, Served};
-use servsim_disk::reorganize::{covered, plan, predict, Policy};
+use servsim_disk::reorganize::{covered, plan, Policy};
 use servsim_disk::request::Op;
 use servsim_oracle::drive::{Drive, Job, Order};
 
@@ -112,4 +113,44 @@ fn what_a_move_brings_is_predicted_on_drives_never_seen() {
         squares += (said - real).powi(2);
     }
     assert!((squares / 4.0).sqrt() < 2.5, "{squares}");
+}
+
+#[test]
+fn a_map_is_judged_on_requests_that_it_was_not_drawn_from() {
+    let drive = Drive { write_behind: false, ..Drive::nameless() };
+    let quarter = heated(&drive, JOBS / 4, 25_000.0, 3);
+    let long = 2 * quarter.last().expect("jobs").arrival_ns - quarter[quarter.len() - 2].arrival_ns;
+    let steady: Vec<Job> = (0..4)
+        .flat_map(|turn| {
+            quarter.iter().map(move |job| Job { arrival_ns: job.arrival_ns + turn * long, ..*job })
+        })
+        .collect();
+    // As many places, each asked for once.
+    let once: Vec<Job> = (0..)
+        .zip(&steady)
+        .map(|(at, job)| Job {
+            lba: at * 7919 % 12_007 * (drive.sectors() / 12_007 / 8 * 8),
+            sectors: 8,
+            ..*job
+        })
+        .collect();
+    for (jobs, same) in [(steady, true), (once, false)] {
+        let before = truth(&drive, &jobs, Order::Fcfs, 1.0);
+        let options = FitOptions { movable: true, ..FitOptions::default() };
+        let model = fit("forest", &before, &["disk0".to_owned()], &options).expect("a long trace").remove(0);
+        let unmoved = Unmoved::of(&model, &before, 1.0, 1).expect("a load");
+        let own =
+            unmoved.by_map(&plan(&before, 600, Policy::HotBlock), covered(&before, 600)).expect("a load");
+        let held_out = unmoved.held_out(600, Policy::HotBlock).expect("a load");
+        let told = |of: &servsim_disk::moves::Prediction| (of.covered, of.change_percent, of.zero_seek_after);
+        if same {
+            assert_eq!(told(&held_out), told(&own), "every quarter has the same hot blocks");
+            assert!(own.covered > 0.5 && own.change_percent < -5.0, "{own:?}");
+        } else {
+            assert_eq!((held_out.covered, held_out.before_ms), (0.0, own.before_ms));
+            assert!(own.covered > 0.04, "{own:?}");
+            let size = |of: &servsim_disk::moves::Prediction| of.seek_distance_change_percent.abs();
+            assert!(size(&held_out) < 0.1 * size(&own), "{held_out:?}, {own:?}");
+        }
+    }
 }

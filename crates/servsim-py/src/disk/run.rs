@@ -9,7 +9,8 @@ use serde_json::json;
 use servsim_disk::evaluate::{evaluate, Split};
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::{kind, DeviceModel};
-use servsim_disk::reorganize::{covered, plan, predict, Policy};
+use servsim_disk::moves::{Unmoved, PARTS};
+use servsim_disk::reorganize::{covered, plan, Policy};
 use servsim_disk::request::{by_device, Request};
 use servsim_disk::server::infer::infer;
 use servsim_disk::simulate::check_times;
@@ -137,16 +138,18 @@ pub(super) fn disk_reorganize(
                 let Some(mut made) = skipped.keep(name, made)? else { continue };
                 made.remove(0)
             };
+            let unmoved = Unmoved::of(&model, &part, request.load, request.fit.seed)?;
             for policy in &request.policies {
-                let map = plan(&part, request.blocks, policy.parse::<Policy>()?);
-                let share = covered(&part, request.blocks);
-                let prediction = predict(&model, &part, &map, share, request.load, request.fit.seed)?;
-                results.push(json!({"device": name, "policy": policy, "model": model.model.kind(), "prediction": prediction}));
+                let how = policy.parse::<Policy>()?;
+                let map = plan(&part, request.blocks, how);
+                let prediction = unmoved.by_map(&map, covered(&part, request.blocks))?;
+                let held_out = unmoved.held_out(request.blocks, how)?;
+                results.push(json!({"device": name, "policy": policy, "model": model.model.kind(), "prediction": prediction, "held_out": held_out}));
                 maps.push((name.clone(), policy.clone(), map.to_text(name)));
             }
         }
         skipped.unless_all(results.len())?;
-        let json = json!({"schema": "servsim.disk.reorganize/1", "import": report_json(&report), "blocks": request.blocks, "load": request.load, "results": results, "skipped": skipped.json()});
+        let json = json!({"schema": "servsim.disk.reorganize/1", "import": report_json(&report), "blocks": request.blocks, "load": request.load, "parts": PARTS, "results": results, "skipped": skipped.json()});
         Ok((json.to_string(), maps))
     })
 }

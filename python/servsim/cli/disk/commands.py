@@ -272,6 +272,9 @@ def reorganize(
 ) -> None:
     """Move the hottest blocks together on paper, and predict what that would bring.
 
+    Predicted is for requests that the map is not drawn from: each quarter of the trace is moved by the map of the
+    others.
+
     Example: servsim disk reorganize requests.csv -o maps
     """
     from servsim import disk
@@ -298,18 +301,19 @@ def reorganize(
     warn(result["import"])
     warn_of_skipped(result)
     for entry in result["results"]:
-        what = entry["prediction"]
+        what, own = entry["held_out"], entry["prediction"]
         of = " of the draws alone: the model's error is untested here" if what["model_error_percent"] is None else ""
         print(
             f"{entry['device']}, {entry['policy']}: mean response {what['change_percent']:+.2f} % "
             f"(95 % interval +-{what['half_width_percent']:.2f}{of}), "
             f"{what['before_ms']:.3f} -> {what['after_ms']:.3f} ms"
         )
+        print(f"  {own['change_percent']:+.2f} % of the very requests that its map is drawn from")
         print(
             f"  seek distance {what['seek_distance_change_percent']:+.1f} %, zero seeks "
             f"{100 * what['zero_seek_before']:.1f} -> {100 * what['zero_seek_after']:.1f} %, "
-            "hottest blocks hold "
-            f"{100 * what['covered']:.1f} % of requests, "
+            f"hottest blocks hold {100 * what['covered']:.1f} % of requests "
+            f"({100 * own['covered']:.1f} % of their own), "
             f"{100 * what['outside_support']:.1f} % of the moved requests "
             "are unlike any in the training part"
         )
