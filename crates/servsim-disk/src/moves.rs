@@ -2,7 +2,7 @@
 
 use crate::error::ModelError;
 use crate::models::{DeviceModel, Model};
-use crate::reorganize::{heat, plan, BlockMap, Policy, BLOCK_SECTORS};
+use crate::reorganize::{heat, plan_by, BlockMap, Policy, BLOCK_SECTORS};
 use crate::request::{arrival_seeks, Request};
 use crate::simulate::{closed_loop, responses_us};
 use serde::Serialize;
@@ -112,9 +112,9 @@ impl<'a> Unmoved<'a> {
         for part in 0..PARTS {
             let (before, rest) = self.requests.split_at(bound(part));
             let (held, after) = rest.split_at(bound(part + 1) - bound(part));
-            let others = [before, after].concat();
-            let map = plan(&others, count, policy);
-            let hottest: HashSet<u64> = heat(&others).iter().take(count).map(|(block, _)| *block).collect();
+            let heat = heat(&[before, after].concat());
+            let map = plan_by(&heat, count, policy);
+            let hottest: HashSet<u64> = heat.iter().take(count).map(|(block, _)| *block).collect();
             hits += held.iter().filter(|request| hottest.contains(&(request.lba / BLOCK_SECTORS))).count();
             blocks += map.len();
             moved.extend(map.apply(held));

@@ -137,18 +137,22 @@ pub fn heat(requests: &[Request]) -> Vec<(u64, u64)> {
 
 /// The map that `policy` makes of the `count` hottest blocks of one device.
 pub fn plan(requests: &[Request], count: usize, policy: Policy) -> BlockMap {
-    let heat = heat(requests);
+    plan_by(&heat(requests), count, policy)
+}
+
+/// The same by the heat of blocks, hottest first.
+pub fn plan_by(heat: &[(u64, u64)], count: usize, policy: Policy) -> BlockMap {
     let count = count.min(heat.len());
     let slots: Vec<u64> = match policy {
         Policy::HotBlock => (0..count as u64).collect(),
         Policy::OrganPipe => {
-            let middle = median_block(&heat).max(count as u64 / 2);
+            let middle = median_block(heat).max(count as u64 / 2);
             // middle, middle + 1, middle - 1, middle + 2, …
             (0..count as u64).map(|k| if k % 2 == 1 { middle + k / 2 + 1 } else { middle - k / 2 }).collect()
         }
     };
     let mut place = Placement::default();
-    for (slot, (block, _)) in slots.into_iter().zip(&heat) {
+    for (slot, (block, _)) in slots.into_iter().zip(heat) {
         place.swap(slot, *block);
     }
     let to = place.place_of.into_iter().filter(|(block, place)| block != place).collect();

@@ -243,12 +243,8 @@ mod tests {
             base: 7,
             threshold: Some(1),
         };
-        let spec = MonitorSpec {
-            filters: vec![filter],
-            secondary: vec![(vec![0], 1)],
-            part_ends: vec![2, 3],
-            ..MonitorSpec::default()
-        };
+        let spec =
+            MonitorSpec { filters: vec![filter], secondary: vec![(vec![0], 1)], ..MonitorSpec::default() };
         let mut monitor = Monitor::new(spec, 2, 2);
         let remote = Traffic {
             time: 0,
