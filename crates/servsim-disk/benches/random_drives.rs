@@ -111,19 +111,18 @@ fn moves(seeds: std::ops::Range<u64>) -> bool {
             let (jobs, later) = jobs.split_at(REQUESTS);
             let before = truth(&drive, jobs, order, 1.0);
             let map = plan(&before, 1000, Policy::HotBlock);
-            let change = |jobs: &[Job]| {
+            let change = |jobs: &[Job], before: &[Request]| {
                 let moved: Vec<Job> =
                     jobs.iter().map(|job| Job { lba: map.sector(job.lba), ..*job }).collect();
-                let [old, new] = [jobs, &moved].map(|jobs| mean_us(&truth(&drive, jobs, order, 1.0)));
-                100.0 * (new / old - 1.0)
+                100.0 * (mean_us(&truth(&drive, &moved, order, 1.0)) / mean_us(before) - 1.0)
             };
             let model = fitted(&before, true);
             let unmoved = Unmoved::of(&model, &before, 1.0, 1).expect("a load");
             let said = unmoved.by_map(&map, covered(&before, 1000)).expect("a load");
             let held_out = unmoved.held_out(1000, Policy::HotBlock).expect("a load");
             let what = format!("drive {seed:3} {order:?} gaps {gap_us:6.0} us");
-            own.add(&what, &said, change(jobs));
-            let real = change(later);
+            own.add(&what, &said, change(jobs, &before));
+            let real = change(later, &truth(&drive, later, order, 1.0));
             next.add(&format!("  its next requests {:25}", ""), &held_out, real);
             as_own.0.push(said.change_percent - real);
         }

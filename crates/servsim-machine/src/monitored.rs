@@ -52,34 +52,30 @@ pub(crate) fn spec_of(program: &MonitorProgram, line: u64) -> MonitorSpec {
         simulator: program.simulator,
         filters: program.filters.iter().map(filter).collect(),
         secondary: program.secondary.iter().map(|c| (c.filters.clone(), c.types)).collect(),
-        part_ends: Vec::new(),
+        parts: program.parts,
     }
 }
 
-/// Where the parts of the program in file `name` end, of so many transactions that are measured.
+/// Refuses a program in file `name` that wants more parts than so many transactions that are measured have.
 ///
 /// # Errors
-/// When they are fewer, or not counted.
-pub(crate) fn part_ends(
+/// When it does.
+pub(crate) fn check_parts(
     program: &MonitorProgram,
     name: &str,
     measured: Option<u64>,
-) -> Result<Vec<u64>, SimulateError> {
+) -> Result<(), SimulateError> {
     let parts = program.parts;
-    if parts == 1 {
-        return Ok(Vec::new());
-    }
-    let refuse = |found: &str| {
-        SimulateError::Usage(format!(
-            "{name}: parts: {parts} parts of the measured transactions, and {found}; leave out parts, or measure \
-             {parts} transactions or more (--transactions)"
-        ))
+    let found = match measured {
+        _ if parts == 1 => return Ok(()),
+        None => "this run measures no number of them".into(),
+        Some(measured) if measured < parts => format!("this run measures {measured}"),
+        Some(_) => return Ok(()),
     };
-    let measured = measured.ok_or_else(|| refuse("this run measures no number of them"))?;
-    if measured < parts {
-        return Err(refuse(&format!("this run measures {measured}")));
-    }
-    Ok((1..parts).map(|part| measured * part / parts).collect())
+    Err(SimulateError::Usage(format!(
+        "{name}: parts: {parts} parts of the measured transactions, and {found}; leave out parts, or measure {parts} \
+         transactions or more (--transactions)"
+    )))
 }
 
 /// What counters say, with the names of the data that they stand for.

@@ -108,9 +108,14 @@ fn run_timing(
         Start::Functional { amount: Amount::Transactions(number), .. } => number,
         _ => 0,
     };
-    window(known)?;
+    let foreseen = window(known)?;
     let placement = request.nodes.placement.as_ref().map(|file| placed::read(file, machine)).transpose()?;
     let monitor = request.nodes.monitor.as_ref().map(|file| monitored::read(file, machine)).transpose()?;
+    let check_parts = |window: Window| match (&monitor, &request.nodes.monitor) {
+        (Some(program), Some(file)) => monitored::check_parts(program, &file.name, window.transactions),
+        _ => Ok(()),
+    };
+    check_parts(foreseen)?;
     let bindings = placed::bindings_of(machine.nodes.as_ref(), placement.as_ref(), source.tasks())?;
     let planned = match (&placement, &machine.nodes) {
         (Some(file), Some(nodes)) => {
@@ -128,11 +133,9 @@ fn run_timing(
     let start = start_of(request, machine, source.as_ref(), &model, proceed)?;
     let window =
         window(start.as_ref().map_or(0, |(amount, start)| held.passed(*amount, start.transactions)))?;
+    check_parts(window)?;
     (model.transactions, model.warmup) = (window.transactions, window.warmup);
     model.references = window.references;
-    if let (Some(program), Some(file), Some(spec)) = (&monitor, &request.nodes.monitor, &mut model.monitor) {
-        spec.part_ends = monitored::part_ends(program, &file.name, window.transactions)?;
-    }
     let from = start.as_ref().map(|(_, start)| start);
     let replications = replicate(request, source.as_ref(), (&model, from), proceed)?;
     refuse_unbegun(window, &replications)?;

@@ -66,17 +66,17 @@ def plan(learnt: Learnt, swaps: bool) -> Plan:
     # Fetches of pages that were not counted go on as they are.
     uncounted = np.clip(memory.sum(axis=1) - _by_node(learnt, learnt.fetched).sum(axis=1), 0, None)
     placed, kept = np.zeros_like(memory), uncounted.copy()
-    for seen, held in _held_out(learnt.fetched_in):
-        known = seen.any(axis=0)
-        drawn = _drawn(learnt, seen[:, known], swaps)
+    for drawn, known, held in _held_out(learnt, best, swaps):
         demand = _by_node(learnt, held[drawn.taken])
         kept += demand[:, ~known].sum(axis=1)
         np.add.at(placed.T, drawn.homes, demand[:, known].T)
     fetches = placed + kept[:, None] * share
     remote = sum(float(kind.sum() - np.trace(kind)) for kind in (fetches, cache))
 
+    now = float((memory * learnt.distances).sum())
+
     def time(cycles: float) -> float:
-        saved = (float((memory * learnt.distances).sum()) - cycles) / max(1.0, _cycles(learnt))
+        saved = (now - cycles) / max(1.0, _cycles(learnt))
         return learnt.time * (1 - learnt.stalled_share * saved)
 
     rest = float((uncounted[:, None] * share * learnt.distances).sum())
@@ -87,11 +87,17 @@ def plan(learnt: Learnt, swaps: bool) -> Plan:
     return Plan(learnt, *best, remote_share, time(float((fetches * learnt.distances).sum())), whole)
 
 
-def _held_out(fetched_in: NDArray[np.uint32]) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Yield the fetches that a placement is drawn from and those that go by it; of one part the same."""
-    parts = fetched_in.astype(float)
-    for held in parts:
-        yield (held if len(parts) == 1 else parts.sum(axis=0) - held), held
+def _held_out(
+    learnt: Learnt, whole: _Drawn, swaps: bool
+) -> Iterator[tuple[_Drawn, NDArray[np.bool_], NDArray[np.uint32]]]:
+    """Yield placements, the pages that they know, and the fetches that go by them; one part goes by the ``whole``."""
+    if len(learnt.fetched_in) == 1:
+        yield whole, np.ones(len(whole.homes), dtype=bool), learnt.fetched_in[0]
+        return
+    for held in learnt.fetched_in:
+        seen = learnt.fetched - held
+        known = seen.any(axis=0)
+        yield _drawn(learnt, seen[:, known], swaps), known, held
 
 
 def _drawn(learnt: Learnt, fetched: NDArray[np.float64], swaps: bool) -> _Drawn:
@@ -114,7 +120,7 @@ def _exchanged(learnt: Learnt, fetched: NDArray[np.float64]) -> list[int]:
     return [slot * each + within for slot in slots for within in range(each)]
 
 
-def _by_node(learnt: Learnt, fetched: NDArray[np.float64]) -> NDArray[np.float64]:
+def _by_node(learnt: Learnt, fetched: NDArray[np.float64] | NDArray[np.uint32]) -> NDArray[np.float64]:
     """Add fetches of processors up by their nodes: nodes by pages."""
     by_node = np.zeros((len(learnt.distances), fetched.shape[1]))
     np.add.at(by_node, np.array(learnt.nodes), fetched)

@@ -74,7 +74,9 @@ impl<W: WordMask> Engine<'_, W> {
         self.profile(task, kind, user);
         self.look_at_users(now);
         self.accounts.measure.transaction(kind, now, previous);
-        self.port.interconnect.tell_monitor_of(self.accounts.measure.measured());
+        if let Some(wanted) = self.model.transactions {
+            self.port.interconnect.tell_monitor_of(self.accounts.measure.measured(), wanted);
+        }
         self.maybe_start(now);
         self.watch_the_window();
     }

@@ -166,9 +166,9 @@ impl Interconnect {
         self.monitor.iter_mut().for_each(|monitor| monitor.restart());
     }
 
-    /// So many transactions of the workload have been measured, which a monitor may count apart.
-    pub fn tell_monitor_of(&mut self, measured: u64) {
-        self.monitor.iter_mut().for_each(|monitor| monitor.measured(measured));
+    /// So many transactions of the workload have been measured, of as many as are wanted: a monitor may count parts apart.
+    pub fn tell_monitor_of(&mut self, measured: u64, wanted: u64) {
+        self.monitor.iter_mut().for_each(|monitor| monitor.measured(measured, wanted));
     }
 
     /// What the monitor counted, if there is one.

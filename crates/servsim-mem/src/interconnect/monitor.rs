@@ -47,8 +47,8 @@ pub struct MonitorSpec {
     pub filters: Vec<RegionFilter>,
     /// Filters and types of each counter of whole filters.
     pub secondary: Vec<(Vec<usize>, u8)>,
-    /// Measured transactions at which a part of the run ends, ascending; none for the last part.
-    pub part_ends: Vec<u64>,
+    /// Parts of the measured transactions that are counted apart; as one of none.
+    pub parts: u64,
 }
 
 /// Number of the type of a transaction.
@@ -172,10 +172,10 @@ impl Monitor {
         self.counts = MonitorCounts { secondary, ..MonitorCounts::default() };
     }
 
-    /// So many transactions of the workload have been measured: a part may be over.
-    pub fn measured(&mut self, transactions: u64) {
-        let ended = self.counts.at_part_ends.len();
-        if self.spec.part_ends.get(ended).is_some_and(|end| transactions >= *end) {
+    /// So many transactions of the workload have been measured, of as many as are wanted: a part may be over.
+    pub fn measured(&mut self, transactions: u64, wanted: u64) {
+        let part = self.counts.at_part_ends.len() as u64 + 1;
+        if part < self.spec.parts && transactions >= wanted * part / self.spec.parts {
             self.counts.at_part_ends.push(self.counts.counters.clone());
         }
     }
@@ -270,14 +270,14 @@ mod tests {
 
     #[test]
     fn parts_end_with_transactions_and_add_up_across_the_turn_of_a_counter() {
-        let mut monitor = Monitor::new(MonitorSpec { part_ends: vec![2, 3], ..MonitorSpec::default() }, 2, 2);
+        let mut monitor = Monitor::new(MonitorSpec { parts: 3, ..MonitorSpec::default() }, 2, 2);
         let mut counted = |transactions, counters: &[(u64, u64)]| {
             monitor.counts.counters.extend(counters.iter().map(|(counter, count)| ((0, *counter), *count)));
-            monitor.measured(transactions);
+            monitor.measured(transactions, 5);
             monitor.counts.at_part_ends.len()
         };
-        let ended = [(1, 5), (2, MOST_COUNT), (3, 1)].map(|(ended, count)| counted(ended, &[(7, count)]));
-        assert_eq!((ended, counted(4, &[(9, 2)])), ([0, 1, 2], 2), "the last part has no end");
+        let ended = [(0, 5), (1, MOST_COUNT), (3, 1)].map(|(ended, count)| counted(ended, &[(7, count)]));
+        assert_eq!((ended, counted(5, &[(9, 2)])), ([0, 1, 2], 2), "the last part has no end");
         let parts = monitor.counts.by_part();
         let only =
             |counts: &[(u64, u64)]| counts.iter().map(|(counter, count)| ((0, *counter), *count)).collect();
